@@ -120,6 +120,8 @@ class Task(PartConfig):
     """What its documents are, for messages."""
     needs_training: ClassVar[bool] = False
     """Whether nothing is judged, on other data either, without what the run learned from."""
+    tokenizer: ClassVar[type[Tokenizer] | None] = None
+    """What encodes its data, where that is none of those that a recipe names."""
     stored: ClassVar[type[StoredEvaluation]] = StoredEvaluation
     """The shape of its evaluation.json."""
     baseline_words: ClassVar[Mapping[str, tuple[str, str]]] = {}

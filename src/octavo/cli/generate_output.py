@@ -11,6 +11,7 @@ from octavo.cli.common import print_json, print_table, show, show_piece, show_te
 from octavo.correction import Corrector, LanguageTool, NearestWord, count_words
 from octavo.errors import CorpusError, InputError
 from octavo.tokenizers.base import printable
+from octavo.util.records import plain
 from octavo.util.terminal import shown
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def show_speakers(
 
     answer = ask_name(run, name, count=samples or SAMPLES, text=text, console=console, **options.given())
     if json:
-        print_json(answer.as_dict())
+        print_json(plain(answer))
     else:
         print_answer(answer)
 

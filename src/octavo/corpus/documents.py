@@ -73,6 +73,26 @@ class Source(ABC):
         return None
 
 
+class Wrapper(Source):
+    """A source whose documents are another's, seen or changed on their way."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    @property
+    def total_bytes(self) -> int | None:
+        return self.source.total_bytes
+
+    def describe(self) -> dict[str, Any]:
+        return self.source.describe()
+
+    def cleaning(self) -> dict[str, Any]:
+        return self.source.cleaning()
+
+    def fingerprint(self) -> list[Any] | None:
+        return self.source.fingerprint()
+
+
 def joined(texts: Iterable[Iterator[str]]) -> Iterator[str]:
     """Several texts as one, a blank line between them, without white space at their ends or empty ones."""
     for number, text in enumerate(filled(texts)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from octavo.corpus.documents import Document, Source
+from octavo.corpus.documents import Document, Source, Wrapper
 from octavo.errors import MissingExtra
 
 SAMPLE = 3_000  # characters that a document is judged by
@@ -175,30 +175,18 @@ class FileCounts:
         )
 
 
-class CountedByFile(Source):
+class CountedByFile(Wrapper):
     """Another source, its documents counted by file as they are read."""
 
     def __init__(self, source: Source, counts: FileCounts) -> None:
-        self._source, self._counts = source, counts
-
-    @property
-    def total_bytes(self) -> int | None:
-        return self._source.total_bytes
-
-    def describe(self) -> dict[str, Any]:
-        return self._source.describe()
-
-    def cleaning(self) -> dict[str, Any]:
-        return self._source.cleaning()
-
-    def fingerprint(self) -> list[Any] | None:
-        return self._source.fingerprint()
+        super().__init__(source)
+        self._counts = counts
 
     def remark(self) -> str | None:
         return self._counts.sentence()
 
     def documents(self) -> Iterator[Document]:
-        for document in self._source.documents():
+        for document in self.source.documents():
             yield Document(document.name, self._counted(document), document.file)
 
     def _counted(self, document: Document) -> Iterator[str]:

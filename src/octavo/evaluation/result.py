@@ -158,7 +158,7 @@ class Evaluation:
             **merged(self.texts),
         }
         if self.diagnostics is not None:
-            document["diagnostics"] = plain(list(self.diagnostics))
+            document["diagnostics"] = plain(self.diagnostics)
         return {**document, **merged(self.beside_start)}
 
 

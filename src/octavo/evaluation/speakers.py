@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -107,6 +106,7 @@ class Share:
 
     Attributes:
         prompt: what the samples continue; empty for none.
+        share: of the company; None if nobody speaks.
         company, others: speeches of members of the company, and of other speakers of the text.
         interval: 95 % bootstrap interval of the share over samples; None if nobody speaks.
         p: probability that samples which do not differ from these and the prompt's are divided so unequally
@@ -114,19 +114,11 @@ class Share:
     """
 
     prompt: str
+    share: float | None
     company: int
     others: int
     interval: tuple[float, float] | None
     p: float | None = None
-
-    @property
-    def share(self) -> float | None:
-        """The share; None if nobody speaks."""
-        return self.company / (self.company + self.others) if self.company + self.others else None
-
-    def as_dict(self) -> dict[str, Any]:
-        shown = {"prompt": self.prompt, "share": self.share, "company": self.company, "others": self.others}
-        return {**shown, "interval": self.interval, "p": self.p}
 
 
 @dataclass(frozen=True)
@@ -136,6 +128,7 @@ class NameAnswer:
     Attributes:
         name: the prompt.
         company: who speaks near it in the text.
+        window: speeches before and after the name that are near it.
         in_text: share of the company among all speeches of the text, the name's own left out.
         asked: the share in the samples of the prompt.
         controls: the share of the same company in samples of other prompts.
@@ -144,21 +137,11 @@ class NameAnswer:
 
     name: str
     company: tuple[str, ...]
+    window: int
     in_text: float
     asked: Share
     controls: tuple[Share, ...]
     answering: Mapping[str, int]
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "company": list(self.company),
-            "window": WINDOW,
-            "in_text": self.in_text,
-            "asked": self.asked.as_dict(),
-            "controls": [control.as_dict() for control in self.controls],
-            "answering": dict(self.answering),
-        }
 
 
 def who_answers(
@@ -187,7 +170,7 @@ def who_answers(
         shares.append(_share(prompt, counts, random, _p(mine, counts, random)))
     asked = _share(name, mine, random, None)
     order = dict(sorted(answering.items(), key=lambda item: (-item[1], item[0])))
-    return NameAnswer(name, tuple(sorted(company)), in_text, asked, tuple(shares), order)
+    return NameAnswer(name, tuple(sorted(company)), WINDOW, in_text, asked, tuple(shares), order)
 
 
 def _counts(named: Sequence[Counter[str]], company: frozenset[str], name: str) -> np.ndarray:
@@ -202,7 +185,8 @@ def _counts(named: Sequence[Counter[str]], company: frozenset[str], name: str) -
 
 def _share(prompt: str, counts: np.ndarray, random: np.random.Generator, p: float | None) -> Share:
     company, others = counts.sum(axis=0).tolist()
-    return Share(prompt, company, others, _interval(counts, random), p)
+    share = company / (company + others) if company + others else None
+    return Share(prompt, share, company, others, _interval(counts, random), p)
 
 
 def _shares(table: np.ndarray) -> np.ndarray:

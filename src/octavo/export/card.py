@@ -40,8 +40,8 @@ def evaluation_of(run: Run) -> dict[str, Any]:
     path = run.folder.evaluation if run.folder and not run.network_only else None
     if path is None or not path.is_file():
         return {}
-    found = read_record(path, Evaluation, of="the run's evaluation", error=InputError)
-    return found if found.get("val_loss") is not None else {}
+    evaluation = read_record(path, Evaluation, of="the run's evaluation", error=InputError)
+    return evaluation if evaluation.get("val_loss") is not None else {}
 
 
 def _nameless(node: Any) -> Any:
@@ -76,23 +76,23 @@ def _kind(parcel: Parcel) -> str:
 
 
 def _proven(certificate: dict[str, Any]) -> str:
-    found, promised = certificate["measured"], certificate["promised"]
-    strings = found["strings"]
-    wrong = [one for one in found["first_greedy_difference"] if one is not None]
-    texts = len(found["first_greedy_difference"])
+    measured, promised = certificate["measured"], certificate["promised"]
+    strings = measured["strings"]
+    wrong = [one for one in measured["first_greedy_difference"] if one is not None]
+    texts = len(measured["first_greedy_difference"])
     rows = [
         (
             "largest difference of a logit",
-            f"{found['largest_logit_difference']:.2g} over {found['positions']:,} positions",
+            f"{measured['largest_logit_difference']:.2g} over {measured['positions']:,} positions",
         ),
         (
             "greedy texts",
-            f"{texts} of {found['greedy_tokens']} tokens, "
+            f"{texts} of {measured['greedy_tokens']} tokens, "
             + (f"{len(wrong)} differ, the first after {min(wrong)} tokens" if wrong else "all the same"),
         ),
         (
-            f"loss on {_tokens(found)} of {_text(certificate)}, here and in the run",
-            f"{found['loss']:.6f} and {found['loss_of_the_run']:.6f} nats a token",
+            f"loss on {_tokens(measured)} of {_text(certificate)}, here and in the run",
+            f"{measured['loss']:.6f} and {measured['loss_of_the_run']:.6f} nats a token",
         ),
         ("texts with other ids", _share(strings["other_ids"], strings["compared"])),
         ("texts decoded otherwise", _share(strings["other_text"], strings["compared"])),
@@ -105,22 +105,22 @@ def _proven(certificate: dict[str, Any]) -> str:
         rows.insert(1, ("the same in float32", f"{own:.2g}"))
     table = "\n".join(f"| {name} | {value} |" for name, value in rows)
     steps = "".join(f"\n- {step}" for step in certificate["rewrites"])
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    said = f"As {certificate['architecture']} in {certificate['dtype']}, {promised['model']}"
-    said += f", opened again by {versions}. `octavo verify` repeats this table."
+    versions = ", ".join(f"{name} {version}" for name, version in measured["versions"].items())
+    text = f"As {certificate['architecture']} in {certificate['dtype']}, {promised['model']}"
+    text += f", opened again by {versions}. `octavo verify` repeats this table."
     near = "".join(
         f"\n\nThe {what} is approximate: {why}." for what, why in certificate["why"].items() if why
     )
     missed = "".join(f"\n\n**Not proven:** {one}." for one in certificate["missed"])
     wrote = f"\n\nTo say it in that architecture's words, exactly:\n{steps}" if steps else ""
-    return f"{said}{missed}{near}\n\n| measured | |\n| --- | --- |\n{table}{wrote}"
+    return f"{text}{missed}{near}\n\n| measured | |\n| --- | --- |\n{table}{wrote}"
 
 
-def _tokens(found: dict[str, Any]) -> str:
+def _tokens(measured: dict[str, Any]) -> str:
     """How many tokens the loss is of."""
-    if found["loss_tokens"] == found["of_tokens"]:
-        return f"all {found['of_tokens']:,} tokens"
-    return f"{found['loss_tokens']:,} tokens, evenly spread over the {found['of_tokens']:,}"
+    if measured["loss_tokens"] == measured["of_tokens"]:
+        return f"all {measured['of_tokens']:,} tokens"
+    return f"{measured['loss_tokens']:,} tokens, evenly spread over the {measured['of_tokens']:,}"
 
 
 def _text(certificate: dict[str, Any]) -> str:
@@ -146,23 +146,23 @@ def _data(run: Run) -> str:
 
 
 def _losses(run: Run) -> str:
-    found = evaluation_of(run)
-    if not found:
+    evaluation = evaluation_of(run)
+    if not evaluation:
         return ""
-    rows = {"this model": {"loss": found["val_loss"], "bits_per_byte": found.get("bits_per_byte")}}
-    rows |= found.get("baselines") or {}
+    rows = {"this model": {"loss": evaluation["val_loss"], "bits_per_byte": evaluation.get("bits_per_byte")}}
+    rows |= evaluation.get("baselines") or {}
     lines = [
         f"| {in_markdown(name.replace('_', ' '), table=True)} | {_number(one['loss'], 4)} "
         f"| {_number(one['bits_per_byte'], 3)} |"
         for name, one in rows.items()
     ]
     table = "| on the validation split | nats/token | bits/byte |\n| --- | --- | --- |\n" + "\n".join(lines)
-    step = found.get("step")
+    step = evaluation.get("step")
     other = (
         "" if step == run.step else f"\n\nThese figures are of step {step}, the weights here of {run.step}."
     )
-    said = "".join(f"\n\n{in_markdown(one['sentence'])}" for one in found.get("diagnostics", ()))
-    return table + other + said
+    sentences = "".join(f"\n\n{in_markdown(one['sentence'])}" for one in evaluation.get("diagnostics", ()))
+    return table + other + sentences
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -116,11 +116,11 @@ def export(
     report("asking the run what it says")
     kept = _reference(run, text)
     about = _about(run, named=bool(text))
-    found = []
+    exported = []
     for each in wanted:
         report(f"{each.title}: writing and opening again")
         try:
-            found.append(_one(each, parcel, kept, run, about, places[each.name]))
+            exported.append(_one(each, parcel, kept, run, about, places[each.name]))
         except OctavoError:
             raise
         except Exception as error:
@@ -133,7 +133,7 @@ def export(
                 f"{places[each.name]} was not made: {what}.",
                 remedy="free some space, or choose another --out" if full else "choose another --out",
             ) from error
-    return found
+    return exported
 
 
 def _target(name: str) -> Target:
@@ -200,8 +200,8 @@ def _one(
             remove(aside / "float32", ["*"])
         target.write(parcel, aside)
         kept.save(aside)
-        found = measured(target.name, aside)
-        certificate = _certificate(target, parcel, about, aside, found, in_float32)
+        measurement = measured(target.name, aside)
+        certificate = _certificate(target, parcel, about, aside, measurement, in_float32)
         missed = certificate["missed"]
         _write(aside / CERTIFICATE, json_text(certificate, indent=1, ensure_ascii=False) + "\n")
         _write(aside / CARD, card(target, parcel, run, kept, certificate))
@@ -222,14 +222,14 @@ def _certificate(
     parcel: Parcel,
     about: dict[str, Any],
     folder: Path,
-    found: Measurement,
+    measurement: Measurement,
     in_float32: Measurement | None,
 ) -> dict[str, Any]:
     """The certificate of what lies in a folder, complete but for the card."""
     model = target.model(parcel.weights.shape)
     tokenizer = target.tokenizer(parcel.tokenizer.kind, parcel.tokenizer)
     promised = {"model": model.status, "tokenizer": tokenizer.status}
-    missed = misses(found, dtype=parcel.dtype, **promised)
+    missed = misses(measurement, dtype=parcel.dtype, **promised)
     if in_float32 is not None:
         own = misses(in_float32, dtype="float32", **promised)
         missed += [f"in float32 {one}" for one in own if one not in missed]
@@ -242,11 +242,11 @@ def _certificate(
         "rewrites": list(model.steps),
         "promised": promised,
         "why": {"model": model.why, "tokenizer": tokenizer.why},
-        "measured": plain(found),
+        "measured": plain(measurement),
         **({} if in_float32 is None else {"measured_in_float32": plain(in_float32)}),
-        "bound": bound_of(found, dtype=parcel.dtype, model=model.status),
+        "bound": bound_of(measurement, dtype=parcel.dtype, model=model.status),
         "missed": missed,
-        "near": near(found, **promised),
+        "near": near(measurement, **promised),
         **about,
         "files": {name: file_hash(folder / name) for name in files_of(folder)},
     }
@@ -275,13 +275,13 @@ def verify(folder: Path) -> Exported:
         )
     changed = [f"{one} is not as it was written" for one, known in files if not _same(folder / one, known)]
     try:
-        found = measured(target.name, folder)
+        measurement = measured(target.name, folder)
     except OctavoError as error:
         if changed:
             raise InputError(f"{folder}: {changed[0]}. {error.what}", remedy="export it again") from error
         raise
-    missed = changed + misses(found, dtype=certificate["dtype"], **promised)
-    again = {"measured": plain(found), "missed": missed, "near": near(found, **promised)}
+    missed = changed + misses(measurement, dtype=certificate["dtype"], **promised)
+    again = {"measured": plain(measurement), "missed": missed, "near": near(measurement, **promised)}
     return Exported(target.name, folder, certificate | again, missed)
 
 

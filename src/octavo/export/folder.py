@@ -50,9 +50,9 @@ def write_folder(
 ) -> None:
     """Put all but the tokenizer into a folder; `ends` are the ids that end a text or an answer, `turn` those of a
     conversation's roles and of a turn's end. Raises OSError."""
-    told = {"format": FORMAT, "shape": weights.shape.as_dict(), "start": start, "end": end}
-    told |= {"ends": sorted({*ends, *(() if end is None else (end,))}), "turn": turn}
-    (folder / SETTINGS).write_text(json_text(told, indent=1) + "\n", encoding="utf-8")
+    settings = {"format": FORMAT, "shape": weights.shape.as_dict(), "start": start, "end": end}
+    settings |= {"ends": sorted({*ends, *(() if end is None else (end,))}), "turn": turn}
+    (folder / SETTINGS).write_text(json_text(settings, indent=1) + "\n", encoding="utf-8")
     tensors = {name: tensor.to(dtype).contiguous() for name, tensor in weights.tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     for name, text in code().items():
@@ -61,11 +61,11 @@ def write_folder(
 
 def read_folder(folder: Path) -> tuple[Shape, Weights, dict[str, Any]]:
     """The way back. The code in the folder is not looked at. Raises InputError."""
-    told = read_record(folder / SETTINGS, Settings, of="the model", error=InputError)
-    if told["format"] != FORMAT:
-        raise InputError(f"{folder / SETTINGS} is of the format '{told['format']}', not '{FORMAT}'.")
+    settings = read_record(folder / SETTINGS, Settings, of="the model", error=InputError)
+    if settings["format"] != FORMAT:
+        raise InputError(f"{folder / SETTINGS} is of the format '{settings['format']}', not '{FORMAT}'.")
     try:
-        shape = Shape(**told["shape"] | {"slowness": tuple(told["shape"].get("slowness", ()))})
+        shape = Shape(**settings["shape"] | {"slowness": tuple(settings["shape"].get("slowness", ()))})
     except TypeError as error:
         raise InputError(f"{folder / SETTINGS} describes no model ({error}).") from error
-    return shape, Weights(shape, read_weights(folder)), told
+    return shape, Weights(shape, read_weights(folder)), settings

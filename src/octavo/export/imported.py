@@ -20,35 +20,35 @@ def import_model(path: str | Path, out: str | Path, *, tokenizer: str | Path | N
     """
     path, out = from_home(path), from_home(out)
     claim_folder(out, "a run", new=True)  # before the model is read
-    found = read_model(path, tokenizer=None if tokenizer is None else from_home(tokenizer))
-    origin = {"path": str(path.absolute()), "form": found.form, "files": dict(found.files)}
-    names = ", ".join(f"{name} ({sha[:12]}…)" for name, sha in found.files.items())
+    incoming = read_model(path, tokenizer=None if tokenizer is None else from_home(tokenizer))
+    origin = {"path": str(path.absolute()), "form": incoming.form, "files": dict(incoming.files)}
+    names = ", ".join(f"{name} ({sha[:12]}…)" for name, sha in incoming.files.items())
     return save_run(
         out,
-        recipe_of(found, out.absolute()),
-        found.tokenizer,
-        tensors_of(found.weights, found.config),
+        recipe_of(incoming, out.absolute()),
+        incoming.tokenizer,
+        tensors_of(incoming.weights, incoming.config),
         step=0,
         facts={
             "imported": origin,
-            "data": {"text": "", "vocab_size": found.tokenizer.vocab_size, "splits": {}},
+            "data": {"text": "", "vocab_size": incoming.tokenizer.vocab_size, "splits": {}},
         },
         log=f"imported from {path.absolute()}: {names}",
     )
 
 
-def recipe_of(found: Incoming, out: Path) -> Recipe:
+def recipe_of(incoming: Incoming, out: Path) -> Recipe:
     """The settings of an imported run; its tokenizer is the file in the run."""
-    tokenizer = found.tokenizer
+    tokenizer = incoming.tokenizer
     end = None if tokenizer.end is None else tokenizer.token_text(tokenizer.end)
     return check(
         {
-            "description": f"Imported from {found.path.name}, {found.form}; Octavo trained nothing of it.",
+            "description": f"Imported from {incoming.path.name}, {incoming.form}; Octavo trained nothing of it.",
             "tokenizer": {
                 "kind": tokenizer.kind,
                 "file": str(out / "tokenizer" / "tokenizer.json"),
                 "end": end,
             },
-            "model": found.config.model_dump(mode="json"),
+            "model": incoming.config.model_dump(mode="json"),
         }
     )

@@ -80,17 +80,17 @@ def _read(path: Path, tokenizer: Path | None) -> Incoming:
 
 
 def _torch_only(folder: Path, tokenizer: Path | None) -> Incoming:
-    shape, weights, told = read_folder(folder)
+    shape, weights, settings = read_folder(folder)
     wrong = _wrong_fields(shape)
     if wrong:
         raise InputError(f"{folder / SETTINGS} has no usable value for the model's {wrong[0]}.")
     config = config_of(shape)
     tensors_of(weights, config)
     file = tokenizer or folder / TOKENIZER
-    ends = {"bos_token_id": told["start"], "eos_token_id": told["end"]}
-    found = tokenizer_of(file, ends, shape.vocab_size)
+    ends = {"bos_token_id": settings["start"], "eos_token_id": settings["end"]}
+    tokenizer_read = tokenizer_of(file, ends, shape.vocab_size)
     read = {each.name: file_hash(each) for each in (folder / SETTINGS, *weight_files(folder), file)}
-    return Incoming(folder, "Octavo's folder for torch alone", weights, config, found, read)
+    return Incoming(folder, "Octavo's folder for torch alone", weights, config, tokenizer_read, read)
 
 
 def _gguf(path: Path, tokenizer: Path | None) -> Incoming:
@@ -105,9 +105,11 @@ def _gguf(path: Path, tokenizer: Path | None) -> Incoming:
     weights = weights_of(architecture, shape, tensors, path)
     tensors_of(weights, config)
     read = [path] if tokenizer is None else [path, tokenizer]
-    found = words.tokenizer(path) if tokenizer is None else tokenizer_of(tokenizer, {}, shape.vocab_size)
+    tokenizer_read = (
+        words.tokenizer(path) if tokenizer is None else tokenizer_of(tokenizer, {}, shape.vocab_size)
+    )
     hashes = {each.name: file_hash(each) for each in read}
-    return Incoming(path, f"GGUF ({architecture.name})", weights, config, found, hashes)
+    return Incoming(path, f"GGUF ({architecture.name})", weights, config, tokenizer_read, hashes)
 
 
 def _hugging_face(folder: Path, tokenizer: Path | None) -> Incoming:
@@ -119,14 +121,14 @@ def _hugging_face(folder: Path, tokenizer: Path | None) -> Incoming:
     weights = weights_of(architecture, shape, read_weights(folder), folder)
     tensors_of(weights, config)
     file = tokenizer or folder / TOKENIZER
-    found = tokenizer_of(file, settings, shape.vocab_size)
+    tokenizer_read = tokenizer_of(file, settings, shape.vocab_size)
     beside = [folder / CONFIG, *files, file]
     return Incoming(
         folder,
         f"Hugging Face ({architecture.name})",
         weights,
         config,
-        found,
+        tokenizer_read,
         {each.name: file_hash(each) for each in beside},
     )
 
@@ -134,9 +136,9 @@ def _hugging_face(folder: Path, tokenizer: Path | None) -> Incoming:
 def _architecture(kind: object, library: str, path: Path) -> Architecture:
     known = architectures(library)
     if not isinstance(kind, str) or kind not in known:
-        told = f"'{kind}'" if isinstance(kind, str) else "nothing"
+        named = f"'{kind}'" if isinstance(kind, str) else "nothing"
         raise InputError(
-            f"{path} says {told} as the kind of model; those that Octavo reads are: {', '.join(sorted(known))}."
+            f"{path} says {named} as the kind of model; those that Octavo reads are: {', '.join(sorted(known))}."
         )
     return known[kind]
 
@@ -221,11 +223,11 @@ def tokenizer_of(file: Path, settings: Mapping[str, Any], size: int) -> Tokenize
             f"{file} is missing, and without a tokenizer nobody can read what the model writes.",
             remedy="--tokenizer FILE, with the tokenizer.json of the model",
         )
-    told = {}
+    config = {}
     named = named_tokens(file)
     for role, key, name in (("start", "bos_token_id", "bos_token"), ("end", "eos_token_id", "eos_token")):
         id = settings.get(key)
         id = id[0] if isinstance(id, list) and id else id
         if named[name] is None and type(id) is int and 0 <= id < size:
-            told[role] = id
-    return read_huggingface(file, **told, size=size)
+            config[role] = id
+    return read_huggingface(file, **config, size=size)

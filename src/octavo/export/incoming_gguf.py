@@ -73,9 +73,9 @@ class Words:
         kind, pre = self.settings.get("model"), self.settings.get("pre")
         known = {"gpt2": _merged, "rwkv": _letters}
         if kind not in known or (kind == "gpt2" and pre not in CUTS):
-            told = f"{kind} ({pre})" if kind == "gpt2" else str(kind)
+            named = f"{kind} ({pre})" if kind == "gpt2" else str(kind)
             raise InputError(
-                f"{path} has a tokenizer of kind {printable(told)}, which Octavo does not read from here.",
+                f"{path} has a tokenizer of kind {printable(named)}, which Octavo does not read from here.",
                 remedy=NAME_IT,
             )
         try:
@@ -186,5 +186,5 @@ def _plain(value: Any) -> Any:
 
 def slowness_of(tensors: dict[str, Tensor]) -> dict[str, Any]:
     """The factors that slow rotary positions down, which are no weights: taken out of the tensors."""
-    found = tensors.pop("rope_freqs.weight", None)
-    return {} if found is None else {"slowness": tuple(found.tolist())}
+    factors = tensors.pop("rope_freqs.weight", None)
+    return {} if factors is None else {"slowness": tuple(factors.tolist())}

@@ -187,11 +187,11 @@ class Model(nn.Module):
         before, buckets = self.shape["longest"] - 1, self.shape["buckets"]
         held = F.pad(recent + 1, (before, 0))
         end = held.size(1)
-        hashed, found = held[:, end - length :], []
+        hashed, rows = held[:, end - length :], []
         for back in range(1, before + 1):
             hashed = hashed * 1_000_003 + held[:, end - length - back : end - back]
-            found.append(((hashed * (0x9E3779B97F4A7C15 - 2**64) >> 32) % buckets) + (back - 1) * buckets)
-        return found
+            rows.append(((hashed * (0x9E3779B97F4A7C15 - 2**64) >> 32) % buckets) + (back - 1) * buckets)
+        return rows
 
     def angles(self, places: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Cosines and sines (T, R/2) of some positions."""

@@ -140,62 +140,66 @@ def measured(name: str, folder: Path) -> Measurement:
         check=False,
     )
     try:
-        found = json.loads(done.stdout.splitlines()[-1])
+        document = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError) as error:
         last = (done.stderr.strip().splitlines() or ["it ended without a word"])[-1]
         raise OctavoError(f"{folder} could not be opened by {targets()[name].title}: {last}.") from error
-    if "error" in found:
-        raise InputError(found["error"])
-    return Measurement.of(found)
+    if "error" in document:
+        raise InputError(document["error"])
+    return Measurement.of(document)
 
 
-def bound_of(found: Measurement, *, dtype: str, model: str) -> float:
+def bound_of(measurement: Measurement, *, dtype: str, model: str) -> float:
     """The largest difference of a logit that an export may have."""
-    return max(BOUNDS[dtype], NEAR if model != "exact" else 0.0) * max(1.0, found.largest_logit / LARGE)
+    return max(BOUNDS[dtype], NEAR if model != "exact" else 0.0) * max(1.0, measurement.largest_logit / LARGE)
 
 
-def misses(found: Measurement, *, dtype: str, model: str, tokenizer: str) -> list[str]:
+def misses(measurement: Measurement, *, dtype: str, model: str, tokenizer: str) -> list[str]:
     """What an export promised and does not hold, in sentences. `model` and `tokenizer` are the statuses promised."""
-    bound = bound_of(found, dtype=dtype, model=model)
-    said = []
-    if not found.largest_logit_difference <= bound:
-        said.append(f"logits differ by {found.largest_logit_difference:.3g}; the bound is {bound:g}")
-    wrong = [one for one in found.first_greedy_difference if one is not None]
+    bound = bound_of(measurement, dtype=dtype, model=model)
+    sentences = []
+    if not measurement.largest_logit_difference <= bound:
+        sentences.append(
+            f"logits differ by {measurement.largest_logit_difference:.3g}; the bound is {bound:g}"
+        )
+    wrong = [one for one in measurement.first_greedy_difference if one is not None]
     if wrong and dtype == "float32" and model == "exact":
-        said.append(f"{len(wrong)} greedy texts differ, the first after {min(wrong)} tokens")
-    if not abs(found.loss - found.loss_of_the_run) <= bound:
-        said.append(f"the loss is {found.loss:.6f}, in the run {found.loss_of_the_run:.6f}")
-    strings = found.strings
+        sentences.append(f"{len(wrong)} greedy texts differ, the first after {min(wrong)} tokens")
+    if not abs(measurement.loss - measurement.loss_of_the_run) <= bound:
+        sentences.append(f"the loss is {measurement.loss:.6f}, in the run {measurement.loss_of_the_run:.6f}")
+    strings = measurement.strings
     for key, what in (("other_ids", "have other ids"), ("other_text", "are decoded otherwise")):
         if tokenizer == "exact" and getattr(strings, key):
-            said.append(f"{getattr(strings, key)} of {strings.compared} texts {what}")
-    return said
+            sentences.append(f"{getattr(strings, key)} of {strings.compared} texts {what}")
+    return sentences
 
 
-def near(found: Measurement, *, model: str, tokenizer: str) -> list[str]:
+def near(measurement: Measurement, *, model: str, tokenizer: str) -> list[str]:
     """By how much something is off that was said to be approximate, in sentences."""
-    said, strings = [], found.strings
+    sentences, strings = [], measurement.strings
     if model == "approximate":
-        wrong = [one for one in found.first_greedy_difference if one is not None]
+        wrong = [one for one in measurement.first_greedy_difference if one is not None]
         texts = (
             f", and {len(wrong)} greedy texts differ, the first after {min(wrong)} tokens" if wrong else ""
         )
-        said.append(f"the model is approximate: logits differ by {found.largest_logit_difference:.2g}{texts}")
+        sentences.append(
+            f"the model is approximate: logits differ by {measurement.largest_logit_difference:.2g}{texts}"
+        )
     if tokenizer == "approximate":
         count = strings.compared
         ids, texts = (f"{getattr(strings, key) / max(1, count):.1%}" for key in ("other_ids", "other_text"))
-        said.append(
+        sentences.append(
             f"the tokenizer is approximate: of {count} texts {ids} have other ids, {texts} are decoded otherwise"
         )
-    return said
+    return sentences
 
 
 def _main(name: str, folder: str) -> None:
     try:
-        found: Any = measure(name, Path(folder))
+        document: Any = measure(name, Path(folder))
     except OctavoError as error:
-        found = {"error": error.what}
-    sys.stdout.write("\n" + json_text(found) + "\n")
+        document = {"error": error.what}
+    sys.stdout.write("\n" + json_text(document) + "\n")
 
 
 if __name__ == "__main__":

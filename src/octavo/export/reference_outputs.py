@@ -112,11 +112,11 @@ def reference(model: LanguageModel, tokenizer: Tokenizer, tokens: np.ndarray, te
 
     kept, seen, total = [], 0, 0.0
     for window in map(filled, windows):
-        found = logits(window[:-1].tolist())
-        total += nats(found, window[1:])
+        scores = logits(window[:-1].tolist())
+        total += nats(scores, window[1:])
         if seen < POSITIONS:
-            kept.append(found[:, columns])
-            seen += len(found)
+            kept.append(scores[:, columns])
+            seen += len(scores)
     length = prompt_length(context)
     prompts = np.asarray(tokens[: TEXTS * length], np.int32).reshape(TEXTS, -1)
     greedy = np.array([written(stepwise(model), row.tolist(), context) for row in prompts], np.int32)
@@ -130,11 +130,11 @@ def spread(tokens: np.ndarray, context: int, *, most: int) -> np.ndarray:
     as many as that is, evenly spread; the first one and the last one are among them."""
     count = -(-(len(tokens) - 1) // context)
     wanted = min(count, max(-(-POSITIONS // context) + 1, most // context))
-    found = np.full((wanted, context + 1), -1, np.int32)
-    for row, at in zip(found, np.linspace(0, count - 1, wanted).round().astype(int), strict=True):
+    windows = np.full((wanted, context + 1), -1, np.int32)
+    for row, at in zip(windows, np.linspace(0, count - 1, wanted).round().astype(int), strict=True):
         ids = tokens[at * context : (at + 1) * context + 1]
         row[: len(ids)] = ids
-    return found
+    return windows
 
 
 def filled(window: np.ndarray) -> np.ndarray:

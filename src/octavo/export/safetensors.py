@@ -54,9 +54,10 @@ def _pickles(folder: Path) -> list[str]:
 
 
 def _no_weights(folder: Path) -> str:
-    found = _pickles(folder)
-    if found:
-        return f"{folder} holds its weights as {found[0]}, a form that can run code when it is read; Octavo reads none."
+    pickles = _pickles(folder)
+    if pickles:
+        form = f"{pickles[0]}, a form that can run code when it is read"
+        return f"{folder} holds its weights as {form}; Octavo reads none."
     return f"{folder} holds no weights (no {WHOLE}, no {INDEX})."
 
 
@@ -70,21 +71,21 @@ def refuse_pickle(path: Path) -> None:
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder, float32. Raises InputError for damage, and for numbers that are no plain floats."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for path in weight_files(folder):
         for name, tensor in _tensors(path):
-            if name in found:
+            if name in tensors:
                 raise InputError(f"{path} holds '{name}', which another file of the folder holds too.")
-            found[name] = tensor
+            tensors[name] = tensor
     index = folder / INDEX
     if index.is_file():
-        told = read_record(index, Index, of="the model", error=InputError)["weight_map"]
-        lacking = sorted(told.keys() - found.keys())
+        places = read_record(index, Index, of="the model", error=InputError)["weight_map"]
+        lacking = sorted(places.keys() - tensors.keys())
         if lacking:
             raise InputError(
-                f"{index} names the tensor '{lacking[0]}', which {told[lacking[0]]} does not hold."
+                f"{index} names the tensor '{lacking[0]}', which {places[lacking[0]]} does not hold."
             )
-    return found
+    return tensors
 
 
 def _tensors(path: Path) -> Iterator[tuple[str, Tensor]]:

@@ -122,10 +122,10 @@ PHRASES = {
 """Why a feature of a run is in an architecture's way."""
 
 
-def because(found: Solution) -> str:
+def because(solution: Solution) -> str:
     """The reason in a sentence without its end."""
-    reasons = list(dict.fromkeys(PHRASES[feature] for feature in found.conflicts))
-    return f"{found.architecture.title}, which comes nearest, {listed(reasons)}"
+    reasons = list(dict.fromkeys(PHRASES[feature] for feature in solution.conflicts))
+    return f"{solution.architecture.title}, which comes nearest, {listed(reasons)}"
 
 
 def listed(words: Sequence[str]) -> str:

@@ -112,17 +112,17 @@ class Vocabulary:
 
 def load(folder: Path) -> tuple[Model, dict[str, Any]]:
     """The model of a folder, in float32, and what `model.json` says."""
-    told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    settings = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     with torch.device("meta"):
-        model = Model(told["shape"])
+        model = Model(settings["shape"])
     tensors = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
-    if told["shape"]["tied"]:
+    if settings["shape"]["tied"]:
         tensors["head.weight"] = tensors["embedding.weight"]
     for name, missing in model.state_dict().items():
         if not missing.numel():
             tensors[name] = torch.zeros(missing.shape)
     model.load_state_dict(tensors, assign=True)
-    return model.eval(), told
+    return model.eval(), settings
 
 
 @torch.no_grad()
@@ -131,20 +131,20 @@ def generate(
 ) -> list[int]:
     """`count` ids after `ids`. Where the context is full, its oldest quarter is forgotten."""
     context, draws = model.shape["context"], torch.Generator().manual_seed(seed)
-    text, past, found = list(ids)[-context:], (), []
+    text, past, written = list(ids)[-context:], (), []
     new: list[int] = text
-    while len(found) < count:
+    while len(written) < count:
         logits, past = step(model, new, past)
         if temperature:
             chances = (logits / temperature).softmax(dim=-1)
-            found.append(int(torch.multinomial(chances, 1, generator=draws)))
+            written.append(int(torch.multinomial(chances, 1, generator=draws)))
         else:
-            found.append(int(logits.argmax()))
-        text, new = [*text, found[-1]], [found[-1]]
+            written.append(int(logits.argmax()))
+        text, new = [*text, written[-1]], [written[-1]]
         if len(text) > context:
             text = text[-max(1, context - max(1, context // 4)) :]
             new, past = text, ()
-    return found
+    return written
 
 
 def step(model: Model, ids: Sequence[int], past: Past) -> tuple[torch.Tensor, Past]:
@@ -165,17 +165,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     folder = Path(__file__).parent
-    model, told = load(folder)
+    model, settings = load(folder)
     vocabulary = Vocabulary(folder / "tokenizer.json")
-    start, turn = [] if told["start"] is None else [told["start"]], told["turn"]
+    start, turn = [] if settings["start"] is None else [settings["start"]], settings["turn"]
     if asked.chat and turn is None:
         parser.error("this model has learned no conversation")
     ids = vocabulary.encode(asked.prompt)
     ids = [turn["user"], *ids, turn["end"], turn["assistant"]] if asked.chat else (start + ids) or [0]
-    found = generate(model, ids, asked.tokens, temperature=asked.temperature, seed=asked.seed)
-    ends = [place for place, id in enumerate(found) if id in told["ends"]]
+    ids_written = generate(model, ids, asked.tokens, temperature=asked.temperature, seed=asked.seed)
+    ends = [place for place, id in enumerate(ids_written) if id in settings["ends"]]
     before = "" if asked.chat else asked.prompt
-    sys.stdout.write(before + vocabulary.decode(found[: ends[0]] if ends else found) + "\n")
+    sys.stdout.write(before + vocabulary.decode(ids_written[: ends[0]] if ends else ids_written) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,24 +27,24 @@ def support(recipe: Recipe) -> dict[str, Support]:
         shape = shape_of(recipe.model, vocab_size=recipe.expected_vocabulary or VOCABULARY)
     except InputError as error:
         return dict.fromkeys(targets(), Support("impossible", "", (), error.what.rstrip(".")))
-    found = {}
+    by_target = {}
     for name, target in targets().items():
         model, words = target.model(shape), target.tokenizer(recipe.tokenizer.kind)
         status = max(model.status, words.status, key=ORDER.index)
         about = (("", model), (OF_WORDS, words))
         why = "; ".join(f"{what}{one.why}" for what, one in about if one.why)
-        found[name] = Support(status, model.how, model.steps, why)
-    return found
+        by_target[name] = Support(status, model.how, model.steps, why)
+    return by_target
 
 
-def as_rows(found: dict[str, Support]) -> list[dict[str, Any]]:
+def as_rows(by_target: dict[str, Support]) -> list[dict[str, Any]]:
     """The same as plain data."""
-    return [{"target": name, **asdict(one)} for name, one in found.items()]
+    return [{"target": name, **asdict(one)} for name, one in by_target.items()]
 
 
-def lines(found: dict[str, Support]) -> Iterator[str]:
+def lines(by_target: dict[str, Support]) -> Iterator[str]:
     """The same in sentences, some lines for each target."""
-    for name, one in found.items():
+    for name, one in by_target.items():
         how = f" as {one.how}" if one.how and one.status != "impossible" else ""
         yield f"{targets()[name].title} (--to {name}): {one.status}{how}"
         if one.why:
@@ -62,9 +62,9 @@ def page() -> str:
         recipe = load_recipe(name)
         if recipe.objective.tunes:
             continue
-        found = support(recipe)
-        rows.append(f"| `{name}` | " + " | ".join(map(_cell, found.values())) + " |")
-        for target, one in found.items():
+        by_target = support(recipe)
+        rows.append(f"| `{name}` | " + " | ".join(map(_cell, by_target.values())) + " |")
+        for target, one in by_target.items():
             if one.status != "impossible" and (one.steps or one.why):
                 steps = "; ".join([*one.steps, *([f"approximate: {one.why}"] if one.why else [])])
                 notes.setdefault(f"{targets()[target].title}: {steps}", []).append(f"`{name}`")

@@ -80,10 +80,10 @@ def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
 
 
 def _types(size: int, special: dict[int, str], unknown: int | None, usual: int = NORMAL) -> list[int]:
-    found = [CONTROL if id in special else usual for id in range(size)]
+    types = [CONTROL if id in special else usual for id in range(size)]
     if unknown is not None:
-        found[unknown] = UNKNOWN
-    return found
+        types[unknown] = UNKNOWN
+    return types
 
 
 def _by_bytes(inner: CharTokenizer | ByteTokenizer, special: dict[int, str], size: int) -> Vocabulary:
@@ -168,15 +168,15 @@ def supported(kind: str, made: Tokenizer | None) -> Support:
         return Support("impossible", "none", (), f"llama.cpp has no tokenizers of kind '{kind}'")
     if kind == "huggingface" and made is None:
         return Support("approximate", "gpt2", (), f"exact if {OTHERS}; else it is refused")
-    found = vocabulary(made) if made is not None else None
-    if found is not None and found.model == "none":
+    known = vocabulary(made) if made is not None else None
+    if known is not None and known.model == "none":
         return Support("impossible", "none", (), f"llama.cpp reads a tokenizer from elsewhere if {OTHERS}")
-    if found is not None and made is not None and found.model == "gpt2" and made.end is None:
+    if known is not None and made is not None and known.model == "gpt2" and made.end is None:
         why = "llama.cpp takes token 11 for the end of text where a tokenizer like this has none; set "
         return Support("impossible", "gpt2", (), why + "tokenizer.special=[<|endoftext|>] and train again")
     if kind == "huggingface" and made is not None and tokenizer_json(made)["normalizer"]:
         return Support("approximate", "gpt2", (), "llama.cpp does not compose characters (NFC) first")
     if made is not None and made.unknown is not None:
         why = "a character that the vocabulary lacks is left out, or stands there once for each of its bytes"
-        return Support("approximate", found.model if found else kind, (), why)
-    return Support("exact", found.model if found else {"char": "rwkv", "byte": "rwkv"}.get(kind, "gpt2"))
+        return Support("approximate", known.model if known else kind, (), why)
+    return Support("exact", known.model if known else {"char": "rwkv", "byte": "rwkv"}.get(kind, "gpt2"))

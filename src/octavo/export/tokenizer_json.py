@@ -63,11 +63,15 @@ def special_token(name: str, id: int) -> dict[str, Any]:
 def _as_it_is(inner: HuggingFaceTokenizer, tokenizer: Tokenizer) -> dict[str, Any]:
     """The file that the tokenizer came from, without what cuts or fills texts or leaves merges out at random, and with
     the added special tokens."""
-    found = json.loads(inner._files()["tokenizer.json"])
-    if found["model"].get("dropout"):
-        found["model"]["dropout"] = None
+    document = json.loads(inner._files()["tokenizer.json"])
+    if document["model"].get("dropout"):
+        document["model"]["dropout"] = None
     added = [special_token(name, tokenizer.special[name]) for name in tokenizer.added]
-    return found | {"truncation": None, "padding": None, "added_tokens": [*found["added_tokens"], *added]}
+    return document | {
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [*document["added_tokens"], *added],
+    }
 
 
 def _char(tokenizer: CharTokenizer) -> dict[str, Any]:
@@ -138,7 +142,7 @@ def gpt2_merges(names: list[str]) -> list[tuple[str, str]]:
     """The merges behind a vocabulary in the order of its merges: a token is the pair that its letters come to when all
     earlier merges are made."""
     ranks = {name: rank for rank, name in enumerate(names) if name}
-    found = []
+    merges = []
     for name, rank in ranks.items():
         if len(name) < 2:
             continue
@@ -147,8 +151,8 @@ def gpt2_merges(names: list[str]) -> list[tuple[str, str]]:
             pairs = [ranks.get(a + b, rank) for a, b in pairwise(parts)]
             at = min(range(len(pairs)), key=pairs.__getitem__)
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        found.append((parts[0], parts[1]))
-    return found
+        merges.append((parts[0], parts[1]))
+    return merges
 
 
 def named(tokenizer: Tokenizer) -> dict[str, str]:

@@ -57,10 +57,10 @@ def _lower_case() -> dict[str, Any]:
 
 
 def _spacing(*, lines: bool) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"type": "WordPiece", "prefix": "##", "cleanup": False}, {"type": "Fuse"}]
+    steps: list[dict[str, Any]] = [{"type": "WordPiece", "prefix": "##", "cleanup": False}, {"type": "Fuse"}]
     if lines:
-        found.append(_replaced(r" ?\n ?", "\n"))
-    found += [_replaced(_opening(mark), mark + "\t") for mark in sorted(PAIRED)]
+        steps.append(_replaced(r" ?\n ?", "\n"))
+    steps += [_replaced(_opening(mark), mark + "\t") for mark in sorted(PAIRED)]
     glued = [
         rf" (?={_one_of(PAIRED)}(?!\t))",  # before one that closes
         r"(?<=\t) ",  # after one that opens
@@ -68,7 +68,7 @@ def _spacing(*, lines: bool) -> list[dict[str, Any]]:
         rf"(?<={_one_of(OPENING)}) ",
         rf"(?<={DASH}) (?={DASH})",
     ]
-    return [*found, _replaced("|".join(glued), ""), _replaced(r"\t", "")]
+    return [*steps, _replaced("|".join(glued), ""), _replaced(r"\t", "")]
 
 
 def _opening(mark: str) -> str:

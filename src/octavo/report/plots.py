@@ -279,9 +279,9 @@ def _beside(axes: Axes) -> Any:  # matplotlib has no public name for it
     return axes.transAxes + ScaledTranslation(14 / 72, 0, figure.dpi_scale_trans)
 
 
-def _dot(steps: np.ndarray) -> dict[str, Any]:
+def _dot(points: Sequence[Any] | np.ndarray) -> dict[str, Any]:
     """A single point makes no line, so it is drawn as a dot."""
-    return {"marker": "o", "markersize": 4} if len(steps) == 1 else {}
+    return {"marker": "o", "markersize": 4} if len(points) == 1 else {}
 
 
 def new_figure(width: float, height: float) -> Plot:
@@ -373,7 +373,7 @@ def growth_plot(growth: Sequence[tuple[int, int]], heaps: tuple[float, float] | 
     """Distinct words against running words, with Heaps' law where it was fitted."""
     figure, axes = _panel("running words", "distinct words")
     words, distinct = zip(*growth, strict=True)
-    axes.plot(words, distinct, color=TRAIN, linewidth=2, **_corpus_dot(words))
+    axes.plot(words, distinct, color=TRAIN, linewidth=2, **_dot(words))
     if heaps:
         fitted = [heaps[0] * count ** heaps[1] for count in words]
         axes.plot(words, fitted, color=BASELINE, linewidth=1.1, linestyle=(0, (5, 3)))
@@ -385,7 +385,7 @@ def coverage_plot(coverage: Sequence[tuple[int, float]]) -> str:
     """Share of the running words that the most frequent make up, against how many they are."""
     figure, axes = _panel("words in the vocabulary", "% of running words")
     sizes, shares = zip(*coverage, strict=True)
-    axes.plot(sizes, [100 * share for share in shares], color=TRAIN, linewidth=2, **_corpus_dot(sizes))
+    axes.plot(sizes, [100 * share for share in shares], color=TRAIN, linewidth=2, **_dot(sizes))
     axes.set_ylim(0, 103)
     return _finished(figure, axes, "x")
 
@@ -411,7 +411,7 @@ def kept_plot(curve: Sequence[dict[str, Any]], chosen: int) -> str:
         ("share", VALIDATION, "documents kept"),
     ):
         values = [100 * row[key] for row in curve]
-        axes.plot(sizes, values, color=colour, linewidth=2, label=label, **_corpus_dot(sizes))
+        axes.plot(sizes, values, color=colour, linewidth=2, label=label, **_dot(sizes))
     at = next(row for row in curve if row["size"] == chosen)
     axes.axvline(chosen, color=SOURCE, linewidth=1.1, linestyle=(0, (5, 3)))
     axes.set_title(
@@ -436,7 +436,3 @@ def _finished(figure: Plot, axes: Axes, logarithmic: Literal["x", "xy"]) -> str:
     if logarithmic == "xy":
         log_axis(axes, "y")
     return figure.svg()
-
-
-def _corpus_dot(points: Sequence[Any]) -> dict[str, Any]:
-    return {"marker": "o", "markersize": 4} if len(points) == 1 else {}

@@ -15,7 +15,7 @@ import octavo.report
 from octavo.config import Recipe, check, cleaning_steps, recipe_tree
 from octavo.corpus import Document, Source
 from octavo.corpus.cleaning.duplicates import bare
-from octavo.corpus.documents import separator_line, trimmed
+from octavo.corpus.documents import Wrapper, separator_line, trimmed
 from octavo.corpus.inspection import Statistics
 from octavo.corpus.languages import name_of
 from octavo.corpus.leaks import LeakCheck, find_leaks
@@ -163,22 +163,15 @@ def written_pieces(document: Document, *, lines: bool, records: bool) -> Iterato
         yield from pieces
 
 
-class _Named(Source):
+class _Named(Wrapper):
     """A source that remembers its documents' names by their content."""
 
     def __init__(self, source: Source) -> None:
-        self._source = source
+        super().__init__(source)
         self.names: dict[bytes, str] = {}
 
-    @property
-    def total_bytes(self) -> int | None:
-        return self._source.total_bytes
-
-    def describe(self) -> dict[str, Any]:
-        return self._source.describe()
-
     def documents(self) -> Iterator[Document]:
-        for number, document in enumerate(self._source.documents(), 1):
+        for number, document in enumerate(self.source.documents(), 1):
             yield Document(document.name, self._noting(document, number), document.file)
 
     def _noting(self, document: Document, number: int) -> Iterator[str]:

@@ -19,7 +19,7 @@ from octavo.run.run import Run
 from octavo.run.training_text import text_pieces, training_text
 from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors
-from octavo.util.records import json_text
+from octavo.util.records import json_text, plain
 from octavo.util.terminal import in_markdown
 
 FOLDER = "prompts"
@@ -230,7 +230,7 @@ def ask_name(
     )
     if run.folder is not None:
         folder = run.folder.path / SPEAKERS
-        document = {**answer.as_dict(), "samples": count, "step": run.step, "seed": seed}
+        document = {**plain(answer), "samples": count, "step": run.step, "seed": seed}
         with storage_errors(folder):
             folder.mkdir(exist_ok=True)
             safe = "".join(c if c.isalnum() else "-" for c in name.lower())

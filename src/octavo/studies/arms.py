@@ -161,9 +161,9 @@ def other_measure(study: Study) -> Measure | None:
 def controls(results: StudyResults) -> list[Control]:
     """The trigram, the best n-gram and gzip, or all simple predictors, as far as the baseline's evaluation has them."""
     run = next((run for run in results.of(BASELINE) if run.status == "done"), None)
-    found = counted(results, run) if run is not None else {}
+    baselines = counted(results, run) if run is not None else {}
     if not results.study.unit.has_bits_per_byte:
-        losses = {name: one.get("loss") for name, one in found.items() if name != "start"}
+        losses = {name: one.get("loss") for name, one in baselines.items() if name != "start"}
         losses[FLOOR] = None if run is None else floor_of(results, run)
         paths = {} if run is None else reached_by_others(results, run)
         return [
@@ -171,9 +171,9 @@ def controls(results: StudyResults) -> list[Control]:
         ]
     shown = []
     for key, name in SHOWN.items():
-        one = found.get(key) or {}
+        one = baselines.get(key) or {}
         bits, order = one.get("bits_per_byte"), one.get("order") or 0
-        best_is_the_trigram = key == "ngram" and order == (found.get("trigram") or {}).get("order")
+        best_is_the_trigram = key == "ngram" and order == (baselines.get("trigram") or {}).get("order")
         if bits is not None and not best_is_the_trigram:
             shown.append(Control(key, name.format(order=int(order)), bits, one.get("loss")))
     return shown

@@ -109,9 +109,9 @@ def _without_documents(shape: Shape) -> Chance:
 
 
 def _chance(shape: Shape, documents: Sequence[np.ndarray | None]) -> Chance:
-    found = worlds(shape)
+    tried = worlds(shape)
     ratios = [
-        [draws_of(shape, world, change).ratio(documents[change]) for world in found]
+        [draws_of(shape, world, change).ratio(documents[change]) for world in tried]
         for change in range(len(documents))
     ]
     marginals = []
@@ -121,14 +121,14 @@ def _chance(shape: Shape, documents: Sequence[np.ndarray | None]) -> Chance:
         more = (
             []
             if shape.pairs[change]
-            else [w.column(like).ratio(documents[change]) for w in found if w.noisy == (like,)]
+            else [w.column(like).ratio(documents[change]) for w in tried if w.noisy == (like,)]
         )
         marginals.append(np.sort([*own, *more], axis=1).max(axis=0))
     least = [
         np.sort(
             np.min([_share_above(m, own[world]) for m, own in zip(marginals, ratios, strict=True)], axis=0)
         )
-        for world in range(len(found))
+        for world in range(len(tried))
     ]
     level = 1 - LEVEL - _of_draws(1 - LEVEL)
     return Chance(marginals, least, min(float(np.quantile(one, level)) for one in least))

@@ -53,10 +53,10 @@ def hopeless_hook(rival: Path, *, after: float, worse_by: float) -> Hook:
 
 def evaluations(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float]]:
     """The points of a run's curve, from the rows of metrics.jsonl; of a step that was done again, the last."""
-    found = {
+    losses = {
         row["step"]: row.get("bits_per_byte", row["loss"]) for row in rows if row.get("event") == "validation"
     }
-    return sorted(found.items())
+    return sorted(losses.items())
 
 
 def hopeless(

@@ -31,14 +31,14 @@ def note_look(folder: Path, seeds: int) -> None:
 def notes(looks: Sequence[int], sources: Sequence[str]) -> list[str]:
     """What a reader should know of a study that grew, or whose runs are of several versions of the code that decides
     figures."""
-    found = []
+    sentences = []
     if len(looks) > 1:
-        found.append(
+        sentences.append(
             f"It was judged {len(looks)} times as it grew (with {', '.join(map(str, looks))} seeds). The intervals "
             "hold for one look; at one of several a false alarm is likelier."
         )
     if len(set(sources)) > 1 and not same_figures().issuperset(sources):
-        found.append(
+        sentences.append(
             "Its runs are of several versions of the code that decides figures, so a difference may be one of versions."
         )
-    return found
+    return sentences

@@ -151,8 +151,8 @@ def _trained_and_evaluated(job: Job, folder: Path, on_step: OnStep) -> Outcome:
 
 def of_page(folder: Path, recipe: Recipe, step: int) -> dict[str, Any]:
     """What a run's own evaluation says of the weights of a step; nothing where it is of others."""
-    found = read_evaluation(RunFolder(folder).evaluation, recipe, of="the run")
-    return found if found.get("step") == step else {}
+    evaluation = read_evaluation(RunFolder(folder).evaluation, recipe, of="the run")
+    return evaluation if evaluation.get("step") == step else {}
 
 
 def wait_until_free(folder: Path) -> None:
@@ -183,15 +183,15 @@ def evaluated(job: Job, folder: Path) -> Outcome:
         return unit_losses(model, dataset.validation, recipe, dataset.tokenizer, runtime)
 
     vocab_size = dataset.tokenizer.vocab_size
-    found, initial = scores(run.model), None
+    by_unit, initial = scores(run.model), None
     if recipe.training.start_from is None:  # else it is no share of that loss which training took away
         untrained = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
         calibrate(untrained, dataset.train.tokens)
         initial = scores(untrained).total.loss
-    total = found.total
+    total = by_unit.total
     if not math.isfinite(total.loss):
         return failed(job, "Its loss on the validation split is not a finite number.", settled=True)
-    content = {"checkpoint": job.judge, "step": run.step, "names": None, **found.as_dict()}
+    content = {"checkpoint": job.judge, "step": run.step, "names": None, **by_unit.as_dict()}
     replace_text(folder / UNITS, json_text(content))
     per_position = recipe.model.training_flops(vocab_size=vocab_size)
     positions = recipe.training.batch * recipe.training.accumulation * recipe.model.context  # of a step

@@ -113,15 +113,15 @@ class Ladder:
     def swept(self, sweep: StudyResults) -> dict[str, dict[float, float]]:
         """By variant: what each rate came to in a sweep, as far as it is finished; infinity where it failed."""
         sign = 1 if measure(self.study.metric).lower_is_better else -1
-        found: dict[str, dict[float, float]] = {}
+        by_rate: dict[str, dict[float, float]] = {}
         for variant in self.study.variants:
-            found[variant.slug] = {}
+            by_rate[variant.slug] = {}
             for rate in self.rates:
                 first = (variant.slug, rate) == (BASELINE, self.rates[0])
                 for run in sweep.of(BASELINE if first else f"{variant.slug}-rate-{rate:g}"):
                     value = math.inf if run.metric is None else sign * run.metric
-                    found[variant.slug][rate] = value if math.isfinite(value) else math.inf
-        return found
+                    by_rate[variant.slug][rate] = value if math.isfinite(value) else math.inf
+        return by_rate
 
     def best(self, sweep: StudyResults | None) -> dict[str, float]:
         """Each variant's best rate; of equal ones the smallest, so that what always fails fails at the mildest."""
@@ -175,13 +175,13 @@ def load_ladder(
     if file.budget is not None:
         problems.append("budget: a ladder has its lengths in ladder.steps")
     study = resolved(file, name, beside_of(ladder), text, problems)
-    found = Ladder(study, file.ladder.sizes, tuple(file.ladder.steps), tuple(file.ladder.rates))
+    loaded = Ladder(study, file.ladder.sizes, tuple(file.ladder.steps), tuple(file.ladder.rates))
     if SWEEP_SEED in (*study.seeds, *study.noise_seeds):
         problems.append(f"seeds: {SWEEP_SEED} is the one that rates are chosen on")
-    for size in found.sizes:
-        if "seed" in found.sizes[size]:
+    for size in loaded.sizes:
+        if "seed" in loaded.sizes[size]:
             problems.append(f"ladder.sizes.{size}: the study gives every run its seed; see seeds")
-        at = found.at(Rung(size, found.steps[0]))
+        at = loaded.at(Rung(size, loaded.steps[0]))
         try:
             baseline = check(dict(at.recipe))
             problems += (f"{size}: {problem}" for problem in problems_of_variants(at, baseline))
@@ -189,7 +189,7 @@ def load_ladder(
             problems += [f"ladder.sizes.{size}: {problem}" for problem in error.problems or [error.what]]
     if problems:
         raise problems_error(problems)
-    return found
+    return loaded
 
 
 def run_ladder(
@@ -209,41 +209,41 @@ def run_ladder(
     """
     console = console or Console.in_python(quiet=quiet)
     check_jobs(jobs)
-    found = load_ladder(ladder, text, override_words(overrides))
-    folder = Path(out) if out is not None else Path("studies") / slug_of(found.study.name)
+    loaded = load_ladder(ladder, text, override_words(overrides))
+    folder = Path(out) if out is not None else Path("studies") / slug_of(loaded.study.name)
     claim_folder(folder, "a ladder", is_one=is_ladder, passing=["log.txt"])
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with RunFolder(folder).lock():
-        if is_ladder(folder) and (folder / LADDER).read_text(encoding="utf-8") != ladder_text(found):
-            refuse_another(found, folder, console)
-        replace_text(folder / LADDER, ladder_text(found))
-        for number, rung in enumerate(found.rungs, 1):
-            console.say(f"rung {number} of {len(found.rungs)}: {rung.size}, {rung.steps:,} steps")
+        if is_ladder(folder) and (folder / LADDER).read_text(encoding="utf-8") != ladder_text(loaded):
+            refuse_another(loaded, folder, console)
+        replace_text(folder / LADDER, ladder_text(loaded))
+        for number, rung in enumerate(loaded.rungs, 1):
+            console.say(f"rung {number} of {len(loaded.rungs)}: {rung.size}, {rung.steps:,} steps")
             sweep = None
-            if len(found.rates) > 1:
+            if len(loaded.rates) > 1:
                 tried = folder / "sweeps" / rung.slug
-                sweep = run_resolved(found.sweep(rung), tried, jobs=jobs, cluster=cluster, console=console)
-            at_best = found.chosen(rung, found.best(sweep))
+                sweep = run_resolved(loaded.sweep(rung), tried, jobs=jobs, cluster=cluster, console=console)
+            at_best = loaded.chosen(rung, loaded.best(sweep))
             there = folder / "rungs" / rung.slug
             results = run_resolved(at_best, there, jobs=jobs, cluster=cluster, console=console)
             write_where(results, console)
     return folder
 
 
-def refuse_another(found: Ladder, folder: Path, console: Console) -> None:
+def refuse_another(loaded: Ladder, folder: Path, console: Console) -> None:
     """Raise ConfigError where runs that stand in the folder are of another ladder, before anything is written."""
     standing = {path.name for path in (*folder.glob("rungs/*"), *folder.glob("sweeps/*")) if is_study(path)}
-    if standing and standing.isdisjoint(rung.slug for rung in found.rungs):
+    if standing and standing.isdisjoint(rung.slug for rung in loaded.rungs):
         listed = ", ".join(sorted(standing))
         raise ConfigError(f"{folder} holds rungs of another ladder: {listed}.", remedy="choose another --out")
-    for rung in found.rungs:
+    for rung in loaded.rungs:
         tried, there, sweep = folder / "sweeps" / rung.slug, folder / "rungs" / rung.slug, None
-        if len(found.rates) > 1 and is_study(tried):
-            refuse_changed(found.sweep(rung), tried, console)
+        if len(loaded.rates) > 1 and is_study(tried):
+            refuse_changed(loaded.sweep(rung), tried, console)
             sweep = collect(tried)
-        if is_study(there) and (len(found.rates) == 1 or sweep is not None):
-            refuse_changed(found.chosen(rung, found.best(sweep)), there, console)
+        if is_study(there) and (len(loaded.rates) == 1 or sweep is not None):
+            refuse_changed(loaded.chosen(rung, loaded.best(sweep)), there, console)
 
 
 @dataclass(frozen=True)
@@ -279,11 +279,11 @@ def price_ladder(
     jobs: int | None = None,
 ) -> LadderPrice:
     """What a ladder would cost. One step of every variant is timed on every rung; nothing is run."""
-    found = load_ladder(ladder, text, overrides)
+    loaded = load_ladder(ladder, text, overrides)
     rows = []
-    for rung in found.rungs:
-        price = price_resolved(found.at(rung), jobs=jobs, console=Console(quiet=True))
-        tried = len(found.rates) * len(found.study.variants) if len(found.rates) > 1 else 0
+    for rung in loaded.rungs:
+        price = price_resolved(loaded.at(rung), jobs=jobs, console=Console(quiet=True))
+        tried = len(loaded.rates) * len(loaded.study.variants) if len(loaded.rates) > 1 else 0
         swept = sum(row.seconds for row in price.variants) * (tried / len(price.variants))
         rows.append(
             RungPrice(
@@ -297,7 +297,7 @@ def price_ladder(
             )
         )
     return LadderPrice(
-        ladder=found.study.name,
+        ladder=loaded.study.name,
         runs=sum(row.runs for row in rows),
         hours=sum(row.hours for row in rows),
         disk_bytes=sum(row.disk_bytes for row in rows),

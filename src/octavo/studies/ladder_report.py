@@ -43,26 +43,26 @@ class WhereSection(NamedTuple):
 WORDS_HEAD = ["word", "tokens", "n-gram", "baseline", "change", "change − baseline", "of the whole"]
 
 
-def where_sections(found: LadderAnalysis) -> list[WhereSection]:
+def where_sections(analysis: LadderAnalysis) -> list[WhereSection]:
     """For each change of which anything is known: by what counting predicts and by context on every rung, and the words
     of the last rung."""
     sections = []
-    for change in (change.name for change in found.ladder.study.changes):
-        there = [(one, one.where.found[change]) for one in found.rungs if change in one.where.found]
-        reasons = dict.fromkeys(why for one in found.rungs if (why := one.where.why_not.get(change)))
+    for change in (change.name for change in analysis.ladder.study.changes):
+        there = [(one, one.where.found[change]) for one in analysis.rungs if change in one.where.found]
+        reasons = dict.fromkeys(why for one in analysis.rungs if (why := one.where.why_not.get(change)))
         tables = _tables(there) if there else []
         if tables or reasons:
             sections.append(WhereSection(change, tables, " ".join(reasons)))
     return sections
 
 
-def in_brief(found: LadderAnalysis) -> list[list[str]]:
+def in_brief(analysis: LadderAnalysis) -> list[list[str]]:
     """Head and rows: on the longest rung of each size, each change's difference in each fifth of what counting
     predicts; no rows where nothing is known."""
     head: list[str] = []
     rows: list[list[str]] = []
-    for change in (change.name for change in found.ladder.study.changes):
-        longest = {one.rung.size: one for one in found.rungs if change in one.where.found}
+    for change in (change.name for change in analysis.ladder.study.changes):
+        longest = {one.rung.size: one for one in analysis.rungs if change in one.where.found}
         head, *mine = _by_rung([(one, one.where.found[change]) for one in longest.values()], _fifths)
         rows += [[change, *row] for row in mine]
     return [["change", *head], *rows] if rows else []
@@ -119,41 +119,41 @@ def write_ladder_report(folder: Path) -> tuple[Path, LadderAnalysis]:
 
     Works on the folder alone, at any time. Raises InputError without a ladder.
     """
-    found = analyse_ladder(folder)
-    for one in found.rungs:
+    analysis = analyse_ladder(folder)
+    for one in analysis.rungs:
         if one.folder is not None:
             write_study_report(folder / one.folder)
     target = folder / "report"
     target.mkdir(parents=True, exist_ok=True)
-    drawings = _drawings(found)
+    drawings = _drawings(analysis)
     for name, draw in drawings.items():
-        replace_text(target / f"{name}.svg", draw(found, width=WIDE))
-    replace_text(target / "report.md", render_markdown(found, list(drawings)))
+        replace_text(target / f"{name}.svg", draw(analysis, width=WIDE))
+    replace_text(target / "report.md", render_markdown(analysis, list(drawings)))
     page = target / "index.html"
-    replace_text(page, render_page(found, drawings))
-    return page, found
+    replace_text(page, render_page(analysis, drawings))
+    return page, analysis
 
 
-def _drawings(found: LadderAnalysis) -> dict[str, Callable[..., str]]:
+def _drawings(analysis: LadderAnalysis) -> dict[str, Callable[..., str]]:
     """The pictures that there is something to draw for, by file name."""
-    names = [change.name for change in found.ladder.study.changes]
+    names = [change.name for change in analysis.ladder.study.changes]
     drawn: dict[str, Callable[..., str]] = {}
-    if any(_points(one, name) for one in found.rungs for name in names):
+    if any(_points(one, name) for one in analysis.rungs for name in names):
         drawn["ladder"] = ladder_plot
-    if any(one.where.found for one in found.rungs):
+    if any(one.where.found for one in analysis.rungs):
         drawn["where"] = where_plot
     return drawn
 
 
-def as_data(found: LadderAnalysis) -> dict[str, Any]:
+def as_data(analysis: LadderAnalysis) -> dict[str, Any]:
     """Verdicts and rungs for --json."""
-    study = found.ladder.study
+    study = analysis.ladder.study
     return {
         "ladder": study.name,
         "metric": study.metric,
-        "verdicts": [asdict(verdict) for verdict in found.verdicts],
-        "rungs": [asdict(one) for one in found.rungs],
-        "notes": list(found.notes),
+        "verdicts": [asdict(verdict) for verdict in analysis.verdicts],
+        "rungs": [asdict(one) for one in analysis.rungs],
+        "notes": list(analysis.notes),
     }
 
 
@@ -183,20 +183,24 @@ def _cell(found: LadderAnalysis, one: RungVerdict, change: str) -> str:
     return f"{found.scale.text(verdict.difference, signed=True)} ({low} to {high}): {verdict.verdict}"
 
 
-def render_markdown(found: LadderAnalysis, drawings: Sequence[str]) -> str:
+def render_markdown(analysis: LadderAnalysis, drawings: Sequence[str]) -> str:
     """The report as Markdown; pictures are referred to by their file names."""
-    study = found.ladder.study
+    study = analysis.ladder.study
 
     def plot(name: str) -> list[str]:
         return [f"![{TITLES[name]}]({name}.svg)"] if name in drawings else []
 
     asked, about = question(study)
-    said = f"**What the report says.** {in_markdown(study.finding)}" if study.finding else ""
-    parts = [f"# {in_markdown(asked)}", in_markdown(about), said]
-    verdicts = ((in_markdown(one.change), in_markdown(one.sentence)) for one in found.verdicts)
+    finding = f"**What the report says.** {in_markdown(study.finding)}" if study.finding else ""
+    parts = [f"# {in_markdown(asked)}", in_markdown(about), finding]
+    verdicts = ((in_markdown(one.change), in_markdown(one.sentence)) for one in analysis.verdicts)
     parts.append("\n".join(f"- **{change}:** {sentence}." for change, sentence in verdicts))
-    parts += [*plot("ladder"), markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
-    if sections := where_sections(found):
+    parts += [
+        *plot("ladder"),
+        markdown(rung_table(analysis)),
+        "\n".join(f"- {note}" for note in analysis.notes),
+    ]
+    if sections := where_sections(analysis):
         parts += ["## Where, token by token", WHERE_NOTE, *plot("where")]
     for one in sections:
         parts += [f"### {in_markdown(one.change)}", in_markdown(one.why_not)]
@@ -206,35 +210,35 @@ def render_markdown(found: LadderAnalysis, drawings: Sequence[str]) -> str:
 
 def section(folder: Path) -> str:
     """A ladder in a page of results, as `table.summary` has studies. Raises InputError without a ladder."""
-    found = analyse_ladder(folder)
-    study = found.ladder.study
-    kept = [collected(folder, kind, rung) for kind in ("sweeps", "rungs") for rung in found.ladder.rungs]
+    analysis = analyse_ladder(folder)
+    study = analysis.ladder.study
+    kept = [collected(folder, kind, rung) for kind in ("sweeps", "rungs") for rung in analysis.ladder.rungs]
     studies = [results for results in kept if results is not None]
     sources = tuple(dict.fromkeys(code for results in studies for code in results.study.sources))
     parts = [f"## {study.name}", study.description]
     parts.append(f"**What the report says:** {study.finding}" if study.finding else "")
-    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in found.verdicts))
-    parts += [markdown(rung_table(found)), "\n".join(f"- {note}" for note in found.notes)]
-    if brief := in_brief(found):
-        said = (
+    parts.append("\n".join(f"- **{verdict.change}:** {verdict.sentence}." for verdict in analysis.verdicts))
+    parts += [markdown(rung_table(analysis)), "\n".join(f"- {note}" for note in analysis.notes)]
+    if brief := in_brief(analysis):
+        finding = (
             "Change minus baseline by how well counting n-grams predicts a token, nats ± two standard errors:"
         )
-        parts += [said, markdown(brief)]
+        parts += [finding, markdown(brief)]
     parts.append(f"*{code_words(sources)}; {'; '.join(computed_by(studies))}.*")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def render_page(found: LadderAnalysis, drawings: Mapping[str, Callable[..., str]]) -> str:
+def render_page(analysis: LadderAnalysis, drawings: Mapping[str, Callable[..., str]]) -> str:
     """The report as a page."""
     from markupsafe import Markup
 
-    study = found.ladder.study
+    study = analysis.ladder.study
     asked, about = question(study)
-    table = rung_table(found)
-    links = [f"../{one.folder}/report/index.html" if one.folder else None for one in found.rungs]
+    table = rung_table(analysis)
+    links = [f"../{one.folder}/report/index.html" if one.folder else None for one in analysis.rungs]
     drawn = {
         name: {
-            kind: Markup(plots.inline(draw(found, width=width), f"{name}-{kind}", title=TITLES[name]))  # noqa: S704 — our own
+            kind: Markup(plots.inline(draw(analysis, width=width), f"{name}-{kind}", title=TITLES[name]))  # noqa: S704 — our own
             for kind, width in (("wide", WIDE), ("narrow", NARROW))
         }
         for name, draw in drawings.items()
@@ -245,15 +249,15 @@ def render_page(found: LadderAnalysis, drawings: Mapping[str, Callable[..., str]
         question=asked,
         about=about,
         finding=study.finding,
-        verdicts=found.verdicts,
-        lower_is_better=found.scale.lower_is_better,
+        verdicts=analysis.verdicts,
+        lower_is_better=analysis.scale.lower_is_better,
         plots=drawn,
-        where=where_sections(found),
+        where=where_sections(analysis),
         where_note=WHERE_NOTE,
         table=table,
         rows=list(zip(table[1:], links, strict=True)),
-        notes=found.notes,
-        file=ladder_text(found.ladder),
+        notes=analysis.notes,
+        file=ladder_text(analysis.ladder),
     )
 
 
@@ -265,16 +269,16 @@ def _points(one: RungVerdict, change: str) -> tuple[float, float, float] | None:
     return verdict.difference, *verdict.interval
 
 
-def ladder_plot(found: LadderAnalysis, *, width: float) -> str:
+def ladder_plot(analysis: LadderAnalysis, *, width: float) -> str:
     """A panel for each change: its difference over the steps, a line for each size. An SVG document."""
-    factor, steps = found.scale.factor, sorted(found.ladder.steps)
+    factor, steps = analysis.scale.factor, sorted(analysis.ladder.steps)
 
     def lines(change: str) -> list[Line]:
         drawn = []
-        for number, size in enumerate(found.ladder.sizes):
+        for number, size in enumerate(analysis.ladder.sizes):
             there = [
                 (one, point)
-                for one in found.rungs
+                for one in analysis.rungs
                 if one.rung.size == size and (point := _points(one, change))
             ]
             places = [steps.index(one.rung.steps) + SHIFT * number for one, _ in there]
@@ -282,20 +286,20 @@ def ladder_plot(found: LadderAnalysis, *, width: float) -> str:
         return drawn
 
     ticks = [f"{step:,}" for step in steps]
-    unit = found.scale.unit.removeprefix("in ")
-    return _picture(found, lines, ticks, ("steps of a run", f"change − baseline,\n{unit}"), width=width)
+    unit = analysis.scale.unit.removeprefix("in ")
+    return _picture(analysis, lines, ticks, ("steps of a run", f"change − baseline,\n{unit}"), width=width)
 
 
-def where_plot(found: LadderAnalysis, *, width: float) -> str:
+def where_plot(analysis: LadderAnalysis, *, width: float) -> str:
     """A panel for each change: its difference in each fifth of what counting predicts, on the longest rung of each
     size, with two standard errors. An SVG document."""
 
     def lines(change: str) -> list[Line]:
         drawn = []
-        for number, size in enumerate(found.ladder.sizes):
+        for number, size in enumerate(analysis.ladder.sizes):
             there = [
                 one.where.found[change]
-                for one in found.rungs
+                for one in analysis.rungs
                 if one.rung.size == size and change in one.where.found
             ]
             parts = there[-1].by_ngram if there else ()
@@ -309,7 +313,11 @@ def where_plot(found: LadderAnalysis, *, width: float) -> str:
 
     names = ("what counting predicts: best", "", "", "", "worst")
     return _picture(
-        found, lines, names, ("a fifth of the tokens each", "change − baseline,\nnats per token"), width=width
+        analysis,
+        lines,
+        names,
+        ("a fifth of the tokens each", "change − baseline,\nnats per token"),
+        width=width,
     )
 
 

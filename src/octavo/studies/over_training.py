@@ -61,9 +61,9 @@ class _Curves(NamedTuple):
 
     @classmethod
     def of(cls, runs: Sequence[RunResult], shown: Measure) -> _Curves:
-        found = [dict(zip(run.curve.steps, shown.curve(run), strict=True)) for run in runs]
-        shared = set.intersection(*map(set, found)) - {0} if found else set()
-        values = {step: np.array([one[step] for one in found]) for step in sorted(shared)}
+        by_step = [dict(zip(run.curve.steps, shown.curve(run), strict=True)) for run in runs]
+        shared = set.intersection(*map(set, by_step)) - {0} if by_step else set()
+        values = {step: np.array([one[step] for one in by_step]) for step in sorted(shared)}
         judged = tuple(run.step for run in runs if run.step is not None)
         return cls(tuple(run.seed for run in runs), values, judged)
 

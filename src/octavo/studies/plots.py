@@ -221,13 +221,13 @@ def _band(
     runs: Sequence[RunResult], value: Callable[[RunResult], Sequence[float]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Steps, lowest, mean and highest of the runs that have got there."""
-    found: dict[int, list[float]] = {}
+    by_step: dict[int, list[float]] = {}
     for run in runs:
         for step, number in zip(run.curve.steps, value(run), strict=False):
             if np.isfinite(number):
-                found.setdefault(step, []).append(number)
-    steps = sorted(found)
-    columns = [[low(found[step]) for step in steps] for low in (min, np.mean, max)]
+                by_step.setdefault(step, []).append(number)
+    steps = sorted(by_step)
+    columns = [[low(by_step[step]) for step in steps] for low in (min, np.mean, max)]
     return np.array(steps, float), *(np.array(column, float) for column in columns)  # type: ignore[return-value]
 
 
@@ -236,12 +236,12 @@ COSTS = {"seconds": "training seconds", "flops": "FLOPs", "parameters": "paramet
 
 def costs_that_differ(rows: Sequence[Row]) -> list[str]:
     """The costs in which variants differ by more than a hundredth; the time, which is always measured, first."""
-    found = []
+    differing = []
     for name in COSTS:
         values = [getattr(row, name) for row in rows if getattr(row, name) is not None]
         if len(values) > 1 and max(values) > (1 if name == "seconds" else 1.01) * min(values):
-            found.append(name)
-    return found
+            differing.append(name)
+    return differing
 
 
 def cost_plot(rows: Sequence[Row], scale: Scale, cost: str, *, width: float = 7.6) -> str:

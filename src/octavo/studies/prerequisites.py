@@ -40,24 +40,24 @@ def read_before(
     entries: Sequence[BeforeEntry], beside: Path, text: Sequence[str] | None, problems: list[str]
 ) -> tuple[Before, ...]:
     """The runs of a study file that come first; what is wrong with them is added to `problems`."""
-    found: list[Before] = []
+    before: list[Before] = []
     for one in entries:
         try:
             tree = tree_of(one.recipe, beside)
             if text is not None and lacks_paths(tree.get("corpus") or "files"):
                 tree["corpus"] = corpus_of(tree.get("corpus"), list(text))
             apply_values(tree, one.set)
-            tree = started(tree, known_by_name(found))
+            tree = started(tree, known_by_name(before))
             made = Before(one.name, tree, check(tree))
         except ConfigError as error:
             problems += [f"before {one.name}: {problem}" for problem in error.problems or [error.what]]
         except InputError as error:
             problems.append(f"before {one.name}: {error.what}")
         else:
-            if made.slug in {other.slug for other in found}:
+            if made.slug in {other.slug for other in before}:
                 problems.append(f"before: two runs are called {one.name}")
-            found.append(made)
-    return tuple(found)
+            before.append(made)
+    return tuple(before)
 
 
 def known_by_name(before: Sequence[Before]) -> dict[str, Recipe]:
@@ -113,14 +113,14 @@ def first_jobs(study: Study, before: Before) -> list[Job]:
     from octavo.studies.job import Job
 
     assert study.folder is not None, "it says where they stand"
-    found = []
+    jobs = []
     for seed in (*study.seeds, *study.noise_seeds):
         tree = placed(dict(before.tree), study, seed)
         apply_value(tree, "seed", seed)
         if before.recipe.training.threads is None:
             apply_value(tree, "training.threads", 1)
         recipe = check(with_start(tree))
-        found.append(
+        jobs.append(
             Job(
                 change=before.name,
                 slug=before.slug,
@@ -131,7 +131,7 @@ def first_jobs(study: Study, before: Before) -> list[Job]:
                 judge="best",
             )
         )
-    return found
+    return jobs
 
 
 def standing(study: Study, folder: Path) -> Study:

@@ -65,21 +65,21 @@ def write_study_report(folder: Path) -> Path:
 
 def _drawings(rows: list[Row], analysis: Analysis, study: Study) -> dict[str, Callable[[float], str]]:
     """The plots that there is something to draw for, by file name; each is drawn for a width in inches."""
-    found: dict[str, Callable[[float], str]] = {
+    drawings: dict[str, Callable[[float], str]] = {
         "verdicts": lambda width: plots.forest_plot(rows, analysis, width=width)
     }
     if any(run.curve.steps for row in rows for run in row.runs):
-        found["curves"] = lambda width: plots.curve_plot(rows, usual(study.unit), width=width)
+        drawings["curves"] = lambda width: plots.curve_plot(rows, usual(study.unit), width=width)
     if any(row.verdict is not None and row.verdict.curve is not None for row in rows):
         unit = on_the_way(study.metric, study.unit).unit
-        found["difference"] = lambda width: plots.difference_plot(rows, unit=unit, width=width)
+        drawings["difference"] = lambda width: plots.difference_plot(rows, unit=unit, width=width)
     if any(row.improvement is not None and plots.improvement_curve(run) for row in rows for run in row.runs):
-        found["improvement"] = lambda width: plots.curve_plot(rows, None, width=width)
+        drawings["improvement"] = lambda width: plots.curve_plot(rows, None, width=width)
     for cost in plots.costs_that_differ(rows):
-        found[f"cost-{cost}"] = lambda width, cost=cost: plots.cost_plot(
+        drawings[f"cost-{cost}"] = lambda width, cost=cost: plots.cost_plot(
             rows, analysis.scale, cost, width=width
         )
-    return found
+    return drawings
 
 
 TITLES = {
@@ -231,40 +231,40 @@ def disagreement(rows: list[Row]) -> str:
 def _headlines(results: StudyResults, analysis: Analysis, rows: list[Row]) -> list[Headline]:
     scale, study = analysis.scale, results.study
     seconds = [run.seconds for run in results.runs if run.seconds is not None]
-    found = []
+    headlines = []
     if analysis.mean is not None:
         why = f"{scale.unit.removeprefix('in ')}; {'lower' if scale.lower_is_better else 'higher'} is better"
-        found.append(Headline("baseline", scale.text(analysis.mean), why))
+        headlines.append(Headline("baseline", scale.text(analysis.mean), why))
     if analysis.noise is not None:
-        found.append(
+        headlines.append(
             Headline(
                 "noise between seeds", scale.text(analysis.noise), f"{analysis.freedom} degrees of freedom"
             )
         )
     extra = f" and {len(study.noise_seeds)} more of the baseline" if study.noise_seeds else ""
-    found.append(
+    headlines.append(
         Headline("runs", f"{len(results.runs)}", f"{len(study.seeds)} seeds for each variant{extra}")
     )
     if seconds:
-        found.append(Headline("training time", exact_duration(sum(seconds)), "of all runs together"))
-    return found
+        headlines.append(Headline("training time", exact_duration(sum(seconds)), "of all runs together"))
+    return headlines
 
 
 def _samples(rows: list[Row]) -> list[tuple[str, int, str]]:
     """Name, seed and text of each variant's first run that wrote something."""
-    found = []
+    samples = []
     for row in rows:
         run = next((run for run in row.runs if run.sample), None)
         if run is not None:
             text = run.sample
             cut = text if len(text) <= LONGEST_SAMPLE else f"{text[:LONGEST_SAMPLE].rstrip()} …"
-            found.append((row.name, run.seed, cut))
-    return found
+            samples.append((row.name, run.seed, cut))
+    return samples
 
 
 def _failures(rows: list[Row]) -> list[dict[str, str]]:
     """Every run that did not count, and why."""
-    found = []
+    failures = []
     for row in rows:
         reasons = list(row.verdict.failed) if row.verdict else []
         reasons += [
@@ -272,17 +272,17 @@ def _failures(rows: list[Row]) -> list[dict[str, str]]:
             for run in row.runs
             if run.status == "stopped" or (row.verdict is None and run.status == "failed")
         ]
-        found += [{"name": row.name, "reason": reason} for reason in reasons]
-    return found
+        failures += [{"name": row.name, "reason": reason} for reason in reasons]
+    return failures
 
 
 def _commands(folder: Path) -> list[tuple[str, str]]:
-    found: list[tuple[str, tuple[str | Path, ...]]] = [
+    commands: list[tuple[str, tuple[str | Path, ...]]] = [
         ("The whole study again", ("study", "run", folder / "study.yaml", "--out", "AGAIN")),
         ("This report again", ("study", "report", folder)),
         ("Look at one run", ("info", folder / "runs" / BASELINE / "seed-1")),
     ]
-    return [(what, command("octavo", *words)) for what, words in found]
+    return [(what, command("octavo", *words)) for what, words in commands]
 
 
 def _settings(results: StudyResults) -> list[tuple[str, str]]:

@@ -128,8 +128,8 @@ def listed(text: list[str] | str | None, beside: Path) -> list[str] | None:
 
 def tuple_of(text: list[str] | str | None, beside: Path) -> tuple[str, ...] | None:
     """The same for a change."""
-    found = listed(text, beside)
-    return None if found is None else tuple(found)
+    files = listed(text, beside)
+    return None if files is None else tuple(files)
 
 
 def baseline_tree(

@@ -44,23 +44,23 @@ def run_study(
     Raises ConfigError with everything that is wrong before the first run, and Interrupted when asked to stop.
     """
     console = console or Console.in_python(quiet=quiet)
-    found = load_study(study, text, override_words(overrides))
-    folder = Path(out) if out is not None else Path("studies") / slug_of(found.name)
-    return run_resolved(found, folder, jobs=jobs, cluster=cluster, console=console)
+    loaded = load_study(study, text, override_words(overrides))
+    folder = Path(out) if out is not None else Path("studies") / slug_of(loaded.name)
+    return run_resolved(loaded, folder, jobs=jobs, cluster=cluster, console=console)
 
 
 def run_resolved(
-    found: Study, folder: Path, *, jobs: int | None, cluster: str | None, console: Console
+    resolved: Study, folder: Path, *, jobs: int | None, cluster: str | None, console: Console
 ) -> StudyResults:
     """Run a study that is checked already, or resume it."""
     check_jobs(jobs)
     claim_folder(folder, "a study", is_one=is_study, passing=["log.txt"])
     known = study_of(folder) if is_study(folder) else None
-    if found.before:
+    if resolved.before:
         if cluster is not None:
             raise InputError("A study that makes runs first, for its own to start from, runs on one machine.")
-        found = made_first(found, folder, jobs=jobs, console=console)
-    planned, facts = plan_study(found, console, known=known)
+        resolved = made_first(resolved, folder, jobs=jobs, console=console)
+    planned, facts = plan_study(resolved, console, known=known)
     wanted = jobs_of(planned, folder.absolute())
     refuse_other_runs(planned, known, wanted, folder)
     with storage_errors(folder):
@@ -94,20 +94,20 @@ def run_resolved(
     return results
 
 
-def made_first(found: Study, folder: Path, *, jobs: int | None, console: Console) -> Study:
+def made_first(resolved: Study, folder: Path, *, jobs: int | None, console: Console) -> Study:
     """The study with the runs that come first in its folder; those that are not there yet are made. Raises InputError
     where one fails, ConfigError where other ones stand there."""
-    found = standing(found, folder)
+    resolved = standing(resolved, folder)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
     with RunFolder(folder).lock():
         console.keep_log(folder / "log.txt")
-        for before in found.before:
-            wanted = first_jobs(found, before)
+        for before in resolved.before:
+            wanted = first_jobs(resolved, before)
             refuse_other_settings(wanted, folder, _changed_texts(before.name, wanted, console))
             open_jobs = [job for job in wanted if settled(job) is None]
             if open_jobs and not is_study(folder):
-                write_study(found, folder)
+                write_study(resolved, folder)
             if open_jobs:
                 threads = max(job.recipe["training"]["threads"] for job in open_jobs)
                 count = jobs or max(1, len(available_cores()) // threads)
@@ -122,7 +122,7 @@ def made_first(found: Study, folder: Path, *, jobs: int | None, console: Console
                         f"{job.folder}, which others start from, failed: {outcome and outcome.reason}",
                         remedy="the same command tries again",
                     )
-    return found
+    return resolved
 
 
 def _changed_texts(name: str, jobs: Sequence[Job], console: Console) -> list[str]:

@@ -285,13 +285,13 @@ def read_study_file(
     try:
         file = StudyFile.model_validate(tree)
     except ValidationError as error:
-        found: dict[tuple[Any, ...], str] = {}
+        places: dict[tuple[Any, ...], str] = {}
         for problem in error.errors():  # of a value that may be of several types, one complaint is enough
-            found.setdefault(_location(problem["loc"]), _sentence(dict(problem)))
+            places.setdefault(_location(problem["loc"]), _sentence(dict(problem)))
         rest = _without(tree, [problem["loc"] for problem in error.errors()])
         if problems is None or "baseline" not in rest:
-            raise problems_error(list(found.values())) from error
-        problems += found.values()
+            raise problems_error(list(places.values())) from error
+        problems += places.values()
         file = StudyFile.model_validate(rest)
     return file, file.name or name
 

@@ -95,8 +95,8 @@ def _row(name: str, slug: str, runs: list[RunResult], verdict: ChangeVerdict | N
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    found = [value for value in values if value is not None and math.isfinite(value)]
-    return float(np.mean(found)) if found else None
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return float(np.mean(known)) if known else None
 
 
 def verdict_table(results: StudyResults, analysis: Analysis) -> list[list[str]]:
@@ -141,13 +141,13 @@ def control_table(results: StudyResults) -> list[list[str]]:
     """
     study = results.study
     shown, other = usual(study.unit), other_measure(study)
-    found = [(one.name, one.reached, one.other) for one in controls(results)]
+    rows = [(one.name, one.reached, one.other) for one in controls(results)]
     level, beside = (
         None if each is None else _mean(map(each.of, results.of(BASELINE))) for each in (shown, other)
     )
-    if not found or level is None:
+    if not rows or level is None:
         return []
-    ranked = sorted([*found, (BASELINE, level, beside)], key=lambda row: -row[1])
+    ranked = sorted([*rows, (BASELINE, level, beside)], key=lambda row: -row[1])
     head = ["on the same text" if study.unit.has_bits_per_byte else "on the same data", shown.unit]
     table = [[*head, "" if other is None else other.unit]]
     table += [[name, *(NONE if value is None else f"{value:.3f}" for value in row)] for name, *row in ranked]

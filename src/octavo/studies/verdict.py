@@ -115,12 +115,12 @@ def _lost(results: StudyResults, name: str, failures: Failures) -> Failures:
 def _unlearned(results: StudyResults, good: Mapping[str, Sequence[RunResult]]) -> dict[str, Failures]:
     """By variant: the runs that count and have learned nothing, with the reason. A baseline whose runs are such sets no
     standard of learning, so nothing is said of the changes."""
-    found: dict[str, Failures] = {
+    failures: dict[str, Failures] = {
         name: [(run, why) for run in runs if (why := learned_nothing(results, run))]
         for name, runs in good.items()
     }
-    base = found[BASELINE]
-    return {BASELINE: base} if too_many([run for run, _ in base], good[BASELINE]) else found
+    base = failures[BASELINE]
+    return {BASELINE: base} if too_many([run for run, _ in base], good[BASELINE]) else failures
 
 
 def analyse_study(results: StudyResults) -> Analysis:
@@ -158,14 +158,14 @@ def analyse_study(results: StudyResults) -> Analysis:
             curves = over_training(good[BASELINE], runs, contrasts, shown=shown, judge=study.judge)
     scale = Scale(measure(study.metric, study.unit), _decimals(noise.sd if noise else None, study.metric))
     names = [change.name for change in compared]
-    found = dict(zip(names, zip(contrasts, curves, strict=True), strict=False))
+    by_name = dict(zip(names, zip(contrasts, curves, strict=True), strict=False))
     gate = nothing_learned(results, good[BASELINE])
     verdicts = tuple(
         _verdict(
             results,
             change,
             scale,
-            found.get(change.name),
+            by_name.get(change.name),
             good,
             failures[change.name],
             failures[BASELINE],
@@ -514,13 +514,13 @@ def _named(verdicts: list[ChangeVerdict]) -> str:
 
 def terms(analysis: Analysis) -> list[tuple[str, str]]:
     """Each statistic of the verdicts and one line on what it is; none before there are results."""
-    found = (
+    words = (
         [(analysis.scale.unit.removeprefix("in "), analysis.scale.measure.meaning)]
         if analysis.mean is not None
         else []
     )
     if analysis.noise is not None:
-        found.append(
+        words.append(
             (
                 "noise between seeds",
                 "the noise floor, a standard deviation of runs that differ in their seed alone",
@@ -528,7 +528,7 @@ def terms(analysis: Analysis) -> list[tuple[str, str]]:
         )
     if any(verdict.p is not None for verdict in analysis.verdicts):
         count = sum(verdict.p is not None for verdict in analysis.verdicts)
-        found += [
+        words += [
             ("difference", "the mean of a change's runs less the mean of the baseline's"),
             ("seed by seed", "the same difference over the seeds that both have"),
             (
@@ -539,4 +539,4 @@ def terms(analysis: Analysis) -> list[tuple[str, str]]:
             ("correction", CORRECTION[count > 1].format(count=count)),
             ("could see", "the smallest true difference that this study would find 19 times out of 20"),
         ]
-    return found
+    return words

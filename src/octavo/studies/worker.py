@@ -62,10 +62,10 @@ def main() -> None:
 
     load_told_parts()
 
-    while (found := jobs.get()) is not None:
+    while (job := jobs.get()) is not None:
         busy.set()
         try:
-            outcome = perform(Job(**found), voice.step)
+            outcome = perform(Job(**job), voice.step)
         except Interrupted as note:
             voice.tell(event="stopped", note=note.what)
             return

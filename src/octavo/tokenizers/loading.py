@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from octavo.config.parts import PartOf, kinds
+from octavo.config.parts import PartOf, kinds, parts
 from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
     FORMAT,
@@ -20,7 +20,6 @@ from octavo.tokenizers.base import (
     sha256,
     with_special,
 )
-from octavo.tokenizers.columns import Columns
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -51,7 +50,7 @@ def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
     kind = header["kind"]
     config = PartOf("tokenizer").named(kind)
     named = config.tokenizer if config is not None and issubclass(config, TokenizerConfig) else None
-    found = Columns if kind == Columns.kind else named  # no recipe names these
+    found = named if named is not None else of_a_task(kind)
     if found is None:
         raise TokenizerError(
             f"{path} is of kind {kind!r}, which this Octavo does not have ({', '.join(kinds('tokenizer'))}).",
@@ -69,6 +68,12 @@ def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
         return with_special(tokenizer, header["added"]) if "added" in header else tokenizer
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
+
+
+def of_a_task(name: str) -> type[Tokenizer] | None:
+    """The kind that a task encodes its data by, which no recipe names; None if none has this one."""
+    own = (getattr(task, "tokenizer", None) for task in parts("task").values())
+    return next((kind for kind in own if kind is not None and kind.kind == name), None)
 
 
 def _read_header(read: Callable[[str], bytes], folder: Path) -> tuple[dict[str, Any], Path]:

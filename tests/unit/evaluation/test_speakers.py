@@ -76,7 +76,7 @@ def test_a_model_that_keeps_to_the_play_is_told_from_one_that_does_not() -> None
 def test_samples_in_which_nobody_speaks() -> None:
     found = who_answers(Play.read(THREE), "ROMEO", ["ROMEO is here", "HAMLET:\nNo."], {"": [""]})
     assert (found.asked.share, found.asked.interval, found.controls[0].p) == (None, None, None)
-    assert found.as_dict()["asked"]["share"] is None
+    assert found.asked.share is None
 
 
 def test_real_plays(test_data: Path) -> None:

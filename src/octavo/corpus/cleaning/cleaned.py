@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.corpus.cleaning.base import EXAMPLES, LONGEST, Dropped, Step, StepConfig
-from octavo.corpus.documents import Document, Report, Source
+from octavo.corpus.documents import Document, Report, Source, Wrapper
 from octavo.util.files import file_hash
 
 _EXCERPT = 160  # characters of an example
@@ -62,7 +62,7 @@ class Tally:
         return f"cleaning {self.name}: {', '.join(parts)}{shown}"
 
 
-class Cleaned(Source):
+class Cleaned(Wrapper):
     """Documents of another source after cleaning steps; what is empty then is left out.
 
     Args:
@@ -72,25 +72,21 @@ class Cleaned(Source):
     """
 
     def __init__(self, source: Source, steps: Sequence[StepConfig], *, report: Report) -> None:
-        self._source = source
+        super().__init__(source)
         self._steps = tuple(steps)
         self._report = report
         self._told = False
         self.tallies: list[Tally] = []
 
-    @property
-    def total_bytes(self) -> int | None:
-        return self._source.total_bytes
-
     def describe(self) -> dict[str, Any]:
-        return {**self._source.describe(), "cleaning": [step.model_dump(mode="json") for step in self._steps]}
+        return {**self.source.describe(), "cleaning": [step.model_dump(mode="json") for step in self._steps]}
 
     def cleaning(self) -> dict[str, Any]:
         """What the last pass did, step by step, as JSON values."""
         return {tally.name: tally.describe() for tally in self.tallies}
 
     def fingerprint(self) -> list[Any] | None:
-        inner = self._source.fingerprint()
+        inner = self.source.fingerprint()
         if inner is None:
             return None
         named = [value for step in self._steps for _, value in step if isinstance(value, Path)]
@@ -105,7 +101,7 @@ class Cleaned(Source):
             )
             for number, (config, step) in enumerate(zip(self._steps, steps, strict=True), 1)
         ]
-        for number, document in enumerate(self._source.documents(), 1):
+        for number, document in enumerate(self.source.documents(), 1):
             kept = self._kept(steps, document, number)
             first = next(kept, None)
             if first is not None:

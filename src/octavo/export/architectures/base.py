@@ -150,14 +150,14 @@ class Architecture:
 
     def conflicts(self, shape: Shape) -> dict[str, Any]:
         """The features of a shape that this architecture cannot say, with their values."""
-        found = {}
+        conflicting = {}
         for feature, values in self.allowed().items():
             if feature in ("norm_scale", "norm_bias") and shape.norm == "none":
                 continue
             value = getattr(shape, feature)
             if value not in values:
-                found[feature] = value
-        return found
+                conflicting[feature] = value
+        return conflicting
 
     def settings_of(self, shape: Shape) -> dict[str, Any]:
         """Their settings for a shape without conflicts."""

@@ -25,28 +25,30 @@ class Rope(Setting):
     default_kind: str = "default"
 
     def write(self, shape: Shape) -> dict[str, Any]:
-        found: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.base}
+        parameters: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.base}
         if self.share is not None:
-            found["partial_rotary_factor"] = shape.turned / shape.head_width
+            parameters["partial_rotary_factor"] = shape.turned / shape.head_width
         if shape.slowness:
             slowness = list(shape.slowness)
-            found |= {"rope_type": "longrope", "attention_factor": 1.0, "factor": 1.0}
-            found |= {"short_factor": slowness, "long_factor": slowness}
-            found["original_max_position_embeddings"] = shape.context
-        return {"rope_parameters": found}
+            parameters |= {"rope_type": "longrope", "attention_factor": 1.0, "factor": 1.0}
+            parameters |= {"short_factor": slowness, "long_factor": slowness}
+            parameters["original_max_position_embeddings"] = shape.context
+        return {"rope_parameters": parameters}
 
     def read(self, theirs: Mapping[str, Any], fields: dict[str, Any]) -> None:
-        found = dict(theirs.get("rope_parameters") or theirs.get("rope_scaling") or {})
-        kind = found.get("rope_type", found.get("type", "default" if found else self.default_kind))
+        parameters = dict(theirs.get("rope_parameters") or theirs.get("rope_scaling") or {})
+        kind = parameters.get(
+            "rope_type", parameters.get("type", "default" if parameters else self.default_kind)
+        )
         fields["base"] = float(
-            found.get("rope_theta", theirs.get("rope_theta", theirs.get("rotary_emb_base", 0)))
+            parameters.get("rope_theta", theirs.get("rope_theta", theirs.get("rotary_emb_base", 0)))
         )
         fields["base"] = fields["base"] or self.default_base
-        if kind == "longrope" and found.get("short_factor") == found.get("long_factor"):
-            fields["slowness"] = tuple(map(float, found["long_factor"]))
+        if kind == "longrope" and parameters.get("short_factor") == parameters.get("long_factor"):
+            fields["slowness"] = tuple(map(float, parameters["long_factor"]))
         elif kind != "default":
             raise InputError(f"The settings scale rotary positions by '{kind}', which Octavo's GPT cannot.")
         if self.share is not None:
-            share = found.get("partial_rotary_factor", theirs.get("rotary_pct", self.share))
+            share = parameters.get("partial_rotary_factor", theirs.get("rotary_pct", self.share))
             width = fields.get("head_width", fields["width"] // fields["heads"])
             fields["turned"] = int(width * share)

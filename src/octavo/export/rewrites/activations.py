@@ -33,18 +33,18 @@ XIELU = Rewrite(
 )
 
 
-def _scaled(found: dict[str, Tensor], shape: Shape, part: str, factor: float, *, bias: bool = True) -> None:
+def _scaled(tensors: dict[str, Tensor], shape: Shape, part: str, factor: float, *, bias: bool = True) -> None:
     for name in layers(shape, f"feed_forward.{part}"):
-        for end in endings(found, name):
+        for end in endings(tensors, name):
             if bias or end.endswith(".weight"):
-                found[end] = found[end] * factor
+                tensors[end] = tensors[end] * factor
 
 
 def _steep(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found = dict(weights.tensors)
-    _scaled(found, after, "into", STEEP)
-    _scaled(found, after, "out", 1 / STEEP, bias=False)
-    return found
+    tensors = dict(weights.tensors)
+    _scaled(tensors, after, "into", STEEP)
+    _scaled(tensors, after, "out", 1 / STEEP, bias=False)
+    return tensors
 
 
 def _any_gelu(shape: Shape, allowed: Allowed) -> Shape | None:
@@ -62,12 +62,12 @@ GELU = Rewrite(
 
 
 def _as_gate(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found = dict(weights.tensors)
+    tensors = dict(weights.tensors)
     for name in layers(after, "feed_forward"):
-        for end in list(endings(found, f"{name}.into")):
-            found[end.replace(".into.", ".gate.")] = found[end] * STEEP
-            found[end] = found[end] / STEEP
-    return found
+        for end in list(endings(tensors, f"{name}.into")):
+            tensors[end.replace(".into.", ".gate.")] = tensors[end] * STEEP
+            tensors[end] = tensors[end] / STEEP
+    return tensors
 
 
 GATE = Rewrite(

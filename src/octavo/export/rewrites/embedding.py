@@ -18,12 +18,14 @@ def _without(shape: Shape, allowed: Allowed) -> Shape | None:
 
 
 def _folded(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found, table = dict(weights.tensors), weights.tensors["embedding.weight"]
+    tensors, table = dict(weights.tensors), weights.tensors["embedding.weight"]
     norm = norm_of(weights.shape.as_dict()).to(table.dtype)
-    norm.load_state_dict({end: found.pop(f"embedding_norm.{end}") for end in norm.state_dict()}, assign=True)
+    norm.load_state_dict(
+        {end: tensors.pop(f"embedding_norm.{end}") for end in norm.state_dict()}, assign=True
+    )
     if weights.shape.tied:
-        found["head.weight"] = table.clone()
-    return found | {"embedding.weight": norm(table).detach()}
+        tensors["head.weight"] = table.clone()
+    return tensors | {"embedding.weight": norm(table).detach()}
 
 
 EMBEDDING_NORM = Rewrite(

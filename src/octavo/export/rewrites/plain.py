@@ -131,15 +131,15 @@ PROJECTION = Rewrite(
 
 
 def _repeated(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    shape, found = weights.shape, dict(weights.tensors)
+    shape, tensors = weights.shape, dict(weights.tensors)
     for part in "kv":
         for name in layers(shape, f"attention.{part}"):
             for end in (f"{name}.weight", f"{name}.bias"):
-                if end in found:
-                    heads = found[end].unflatten(0, (shape.kv_heads, shape.head_width))
+                if end in tensors:
+                    heads = tensors[end].unflatten(0, (shape.kv_heads, shape.head_width))
                     times = after.kv_heads // shape.kv_heads
-                    found[end] = heads.repeat_interleave(times, dim=0).flatten(0, 1)
-    return found
+                    tensors[end] = heads.repeat_interleave(times, dim=0).flatten(0, 1)
+    return tensors
 
 
 REPEATED = Rewrite(
@@ -174,19 +174,19 @@ def _with_feed_forward(shape: Shape, allowed: Allowed) -> Shape | None:
 
 
 def _no_features(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found = dict(weights.tensors)
+    tensors = dict(weights.tensors)
     sizes = {"into": (1, after.width), "out": (after.width, 1)}
     if after.gated:
         sizes["gate"] = (1, after.width)
     for part, size in sizes.items():
         for name in layers(after, f"feed_forward.{part}"):
-            found[f"{name}.weight"] = _like(weights, *size)
+            tensors[f"{name}.weight"] = _like(weights, *size)
             if after.feed_forward_bias:
-                found[f"{name}.bias"] = _like(weights, size[0])
+                tensors[f"{name}.bias"] = _like(weights, size[0])
     fresh = norm_of(after.as_dict()).state_dict()
     for name in layers(after, "feed_forward_norm"):
-        found |= {f"{name}.{end}": tensor.to(_like(weights, 1)) for end, tensor in fresh.items()}
-    return found
+        tensors |= {f"{name}.{end}": tensor.to(_like(weights, 1)) for end, tensor in fresh.items()}
+    return tensors
 
 
 FEED_FORWARD = Rewrite(
@@ -199,16 +199,16 @@ FEED_FORWARD = Rewrite(
 
 
 def _more_features(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found, more = dict(weights.tensors), after.features - weights.shape.features
+    tensors, more = dict(weights.tensors), after.features - weights.shape.features
     for part in ("gate", "into"):
         for name in layers(after, f"feed_forward.{part}"):
             for end in (f"{name}.weight", f"{name}.bias"):
-                if end in found:
-                    found[end] = torch.cat((found[end], _like(weights, more, *found[end].shape[1:])))
+                if end in tensors:
+                    tensors[end] = torch.cat((tensors[end], _like(weights, more, *tensors[end].shape[1:])))
     for name in layers(after, "feed_forward.out"):
-        matrix = found[f"{name}.weight"]
-        found[f"{name}.weight"] = torch.cat((matrix, _like(weights, matrix.size(0), more)), dim=1)
-    return found
+        matrix = tensors[f"{name}.weight"]
+        tensors[f"{name}.weight"] = torch.cat((matrix, _like(weights, matrix.size(0), more)), dim=1)
+    return tensors
 
 
 FEATURES = Rewrite(

@@ -72,15 +72,15 @@ def _whole(shape: Shape, allowed: Allowed) -> Shape | None:
 
 def _reordered(weights: Weights, after: Shape) -> dict[str, Tensor]:
     """The partner of pair i stands at i + D/2, not at i + R/2."""
-    found, turned, width = dict(weights.tensors), weights.shape.turned, after.head_width
+    tensors, turned, width = dict(weights.tensors), weights.shape.turned, after.head_width
     still = torch.arange(turned, width).tensor_split(2)
     first, second = torch.arange(turned).chunk(2)
     order = torch.cat((first, still[0], second, still[1]))
     for part, heads in (("q", after.heads), ("k", after.kv_heads), ("q_norm", 1), ("k_norm", 1)):
         for name in layers(after, f"attention.{part}"):
-            for end in endings(found, name):
-                found[end] = found[end].unflatten(0, (heads, width))[:, order].flatten(0, 1)
-    return found
+            for end in endings(tensors, name):
+                tensors[end] = tensors[end].unflatten(0, (heads, width))[:, order].flatten(0, 1)
+    return tensors
 
 
 WHOLE = Rewrite(

@@ -17,12 +17,12 @@ def _usual(shape: Shape, allowed: Allowed) -> Shape | None:
 
 
 def _into_queries(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found, factor = dict(weights.tensors), weights.shape.attention_scale * after.head_width**0.5
+    tensors, factor = dict(weights.tensors), weights.shape.attention_scale * after.head_width**0.5
     part = "attention.q_norm" if after.qk_norm else "attention.q"
     for name in layers(after, part):
-        for end in endings(found, name):
-            found[end] = found[end] * factor
-    return found
+        for end in endings(tensors, name):
+            tensors[end] = tensors[end] * factor
+    return tensors
 
 
 SCALE = Rewrite(
@@ -42,12 +42,12 @@ def _one_eps(shape: Shape, allowed: Allowed) -> Shape | None:
 
 
 def _grown(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found, factor = dict(weights.tensors), (after.qk_eps / weights.shape.qk_eps) ** 0.5
+    tensors, factor = dict(weights.tensors), (after.qk_eps / weights.shape.qk_eps) ** 0.5
     for part in ("attention.q", "attention.k"):
         for name in layers(after, part):
-            for end in endings(found, name):
-                found[end] = found[end] * factor
-    return found
+            for end in endings(tensors, name):
+                tensors[end] = tensors[end] * factor
+    return tensors
 
 
 EPS = Rewrite(

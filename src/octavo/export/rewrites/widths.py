@@ -50,57 +50,57 @@ def _to(tensor: Tensor, *size: int) -> Tensor:
 
 
 def _padded(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    before, found = weights.shape, dict(weights.tensors)
+    before, tensors = weights.shape, dict(weights.tensors)
     if before.tied and not after.tied:
-        found["head.weight"] = found["embedding.weight"].clone()
+        tensors["head.weight"] = tensors["embedding.weight"].clone()
     if before.norm == "layer" and after.width != before.width:
-        _centre(found, before)
+        _centre(tensors, before)
     for name in ("embedding.weight", "positions.weight", "head.weight"):
-        if name in found:
-            found[name] = _to(found[name], found[name].size(0), after.width)
+        if name in tensors:
+            tensors[name] = _to(tensors[name], tensors[name].size(0), after.width)
     for name in norms(after):
-        if f"{name}.weight" in found:
-            found[f"{name}.weight"] = found[f"{name}.weight"] * (before.width / after.width) ** 0.5
-        for end in endings(found, name):
-            found[end] = _to(found[end], after.width)
+        if f"{name}.weight" in tensors:
+            tensors[f"{name}.weight"] = tensors[f"{name}.weight"] * (before.width / after.width) ** 0.5
+        for end in endings(tensors, name):
+            tensors[end] = _to(tensors[end], after.width)
     for part in ("gate", "into", "out"):
         for name in layers(after, f"feed_forward.{part}"):
-            for end in endings(found, name):
+            for end in endings(tensors, name):
                 sizes = {"out": (after.width, after.features)}.get(part, (after.features, after.width))
-                found[end] = _to(found[end], *sizes[: found[end].ndim])
-    _pad_heads(found, before, after)
-    return found
+                tensors[end] = _to(tensors[end], *sizes[: tensors[end].ndim])
+    _pad_heads(tensors, before, after)
+    return tensors
 
 
-def _pad_heads(found: dict[str, Tensor], before: Shape, after: Shape) -> None:
+def _pad_heads(tensors: dict[str, Tensor], before: Shape, after: Shape) -> None:
     own, width = before.head_width, after.head_width
     for part, heads in (("q", after.heads), ("k", after.kv_heads), ("v", after.kv_heads)):
         for name in layers(after, f"attention.{part}"):
-            for end in endings(found, name):
-                rows = found[end].unflatten(0, (heads, own))
+            for end in endings(tensors, name):
+                rows = tensors[end].unflatten(0, (heads, own))
                 more = (after.width,) if rows.ndim == 3 else ()
-                found[end] = _to(rows, heads, width, *more).flatten(0, 1)
+                tensors[end] = _to(rows, heads, width, *more).flatten(0, 1)
     for name in layers(after, "attention.out"):
-        if f"{name}.weight" in found:
-            columns = found[f"{name}.weight"].unflatten(1, (after.heads, own))
-            found[f"{name}.weight"] = _to(columns, after.width, after.heads, width).flatten(1)
-        if f"{name}.bias" in found:
-            found[f"{name}.bias"] = _to(found[f"{name}.bias"], after.width)
+        if f"{name}.weight" in tensors:
+            columns = tensors[f"{name}.weight"].unflatten(1, (after.heads, own))
+            tensors[f"{name}.weight"] = _to(columns, after.width, after.heads, width).flatten(1)
+        if f"{name}.bias" in tensors:
+            tensors[f"{name}.bias"] = _to(tensors[f"{name}.bias"], after.width)
     for part in ("q_norm", "k_norm"):
         for name in layers(after, f"attention.{part}"):
-            for end in endings(found, name):
-                found[end] = _to(found[end], width)
+            for end in endings(tensors, name):
+                tensors[end] = _to(tensors[end], width)
 
 
-def _centre(found: dict[str, Tensor], shape: Shape) -> None:
+def _centre(tensors: dict[str, Tensor], shape: Shape) -> None:
     """Take the mean over the width from all that is added to the residual stream."""
     names = ["embedding.weight", "positions.weight"]
     for part in ("attention.out", "feed_forward.out"):
         names += [f"{name}.{end}" for name in layers(shape, part) for end in ("weight", "bias")]
     for name in names:
-        if name in found:
+        if name in tensors:
             by_row = name.startswith(("embedding", "positions"))
-            found[name] = found[name] - found[name].mean(dim=1 if by_row else 0, keepdim=True)
+            tensors[name] = tensors[name] - tensors[name].mean(dim=1 if by_row else 0, keepdim=True)
 
 
 WIDER = Rewrite(
@@ -125,13 +125,13 @@ def _no_bias(shape: Shape, allowed: Allowed) -> Shape | None:
 
 
 def _as_column(weights: Weights, after: Shape) -> dict[str, Tensor]:
-    found, place = dict(weights.tensors), after.width - weights.shape.spare
-    bias = found.pop("head.bias")
-    head = found.get("head.weight", found["embedding.weight"]).clone()
+    tensors, place = dict(weights.tensors), after.width - weights.shape.spare
+    bias = tensors.pop("head.bias")
+    head = tensors.get("head.weight", tensors["embedding.weight"]).clone()
     head[:, place] = bias
-    shift = found["norm.bias"].clone()
+    shift = tensors["norm.bias"].clone()
     shift[place] = 1
-    return found | {"head.weight": head, "norm.bias": shift}
+    return tensors | {"head.weight": head, "norm.bias": shift}
 
 
 HEAD_BIAS = Rewrite(

@@ -37,13 +37,13 @@ class Support:
     why: str = ""
 
 
-def in_words(found: Solution) -> Support:
+def in_words(solution: Solution) -> Support:
     """What the solver found for an architecture."""
-    title, steps = found.architecture.title, tuple(map(str, found.steps))
-    if found.conflicts:
-        return Support("impossible", title, steps, because(found))
-    if found.near:
-        return Support("approximate", title, steps, "; ".join(map(str, found.near)))
+    title, steps = solution.architecture.title, tuple(map(str, solution.steps))
+    if solution.conflicts:
+        return Support("impossible", title, steps, because(solution))
+    if solution.near:
+        return Support("approximate", title, steps, "; ".join(map(str, solution.near)))
     return Support("exact", title, steps)
 
 
@@ -139,9 +139,11 @@ class Target(ABC):
         """Raise InputError where it cannot say the model or its tokenizer, or has no such number type."""
         if dtype not in self.types:
             raise InputError(f"{self.title} has no {dtype} here.", remedy=f"--dtype {', '.join(self.types)}")
-        for what, said in (
+        for what, supported in (
             ("this model", self.model(shape)),
             ("this tokenizer", self.tokenizer(tokenizer.kind, tokenizer)),
         ):
-            if said.status == "impossible":
-                raise InputError(f"{self.title} cannot say {what}: {said.why}.", remedy="--to onnx torch")
+            if supported.status == "impossible":
+                raise InputError(
+                    f"{self.title} cannot say {what}: {supported.why}.", remedy="--to onnx torch"
+                )

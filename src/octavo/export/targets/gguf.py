@@ -43,15 +43,15 @@ class GGUF(Target):
     def write(self, parcel: Parcel, folder: Path) -> None:
         import gguf
 
-        found = solve(parcel.weights.shape, architectures("gguf").values())
-        weights = found(parcel.weights)
-        settings = found.architecture.settings_of(found.shape)
+        solution = solve(parcel.weights.shape, architectures("gguf").values())
+        weights = solution(parcel.weights)
+        settings = solution.architecture.settings_of(solution.shape)
         writer: Any = gguf.GGUFWriter(str(folder / FILE), settings.pop("general.architecture"))
         writer.add_name(parcel.name)
         for key, value in settings.items():
             _ADD[type(value)](writer, key, value)
         _write_tokenizer(writer, parcel.tokenizer)
-        for name, tensor in found.architecture.tensors_of(found.shape, weights.tensors).items():
+        for name, tensor in solution.architecture.tensors_of(solution.shape, weights.tensors).items():
             kind, numbers = _in_type(tensor, parcel.dtype)
             writer.add_tensor(name, numbers, raw_dtype=kind)
         writer.add_file_type(getattr(gguf.LlamaFileType, _FILE_TYPES[parcel.dtype]))
@@ -132,23 +132,23 @@ def _in_type(tensor: Tensor, dtype: str) -> tuple[Any, np.ndarray]:
 
 
 def _write_tokenizer(writer: Any, tokenizer: Tokenizer) -> None:
-    found = vocabulary(tokenizer)
-    writer.add_tokenizer_model(found.model)
-    if found.model == "no_vocab":
+    words = vocabulary(tokenizer)
+    writer.add_tokenizer_model(words.model)
+    if words.model == "no_vocab":
         return
-    writer.add_tokenizer_pre(found.pre if found.model == "gpt2" else "default")
-    writer.add_token_list(found.tokens)
-    writer.add_token_types(found.types)
-    if found.merges:
-        writer.add_token_merges(found.merges)
+    writer.add_tokenizer_pre(words.pre if words.model == "gpt2" else "default")
+    writer.add_token_list(words.tokens)
+    writer.add_token_types(words.types)
+    if words.merges:
+        writer.add_token_merges(words.merges)
     if tokenizer.start is not None:
         writer.add_bos_token_id(tokenizer.start)
     if tokenizer.end is not None:
         writer.add_eos_token_id(tokenizer.end)
-    if found.unknown is not None:
-        writer.add_unk_token_id(found.unknown)
+    if words.unknown is not None:
+        writer.add_unk_token_id(words.unknown)
     if has_chat(tokenizer):
-        writer.add_chat_template(jinja(mark_of(found, tokenizer)))
+        writer.add_chat_template(jinja(mark_of(words, tokenizer)))
         writer.add_eot_token_id(tokenizer.special[CHAT_END])
     writer.add_add_bos_token(False)
     writer.add_add_eos_token(False)
@@ -263,8 +263,8 @@ class OpenedFile(Opened):
             return None
         if not text:
             return []
-        found = self.model.tokenize(text.encode("utf-8", "surrogatepass"), add_bos=False, special=False)
-        return None if min(found, default=0) < 0 else list(found)
+        tokens = self.model.tokenize(text.encode("utf-8", "surrogatepass"), add_bos=False, special=False)
+        return None if min(tokens, default=0) < 0 else list(tokens)
 
     def decode(self, ids: Sequence[int]) -> str | None:
         if not self.has_words:
@@ -274,11 +274,11 @@ class OpenedFile(Opened):
             self.library.llama_model_get_vocab(self.model.model),
             ctypes.create_string_buffer(LONGEST),
         )
-        found = b""
+        pieces = b""
         for id in ids:
             length = self.library.llama_token_to_piece(vocabulary, id, piece, LONGEST, 0, False)
-            found += piece.raw[: max(0, length)]
-        return found.decode("utf-8", "replace")
+            pieces += piece.raw[: max(0, length)]
+        return pieces.decode("utf-8", "replace")
 
     def versions(self) -> dict[str, str]:
         return {"llama-cpp-python": self.library.__version__}

@@ -44,24 +44,24 @@ class HuggingFace(Target):
         return Support("impossible", "tokenizer.json", (), f"it has no tokenizers of kind '{kind}'")
 
     def write(self, parcel: Parcel, folder: Path) -> None:
-        found = solve(parcel.weights.shape, architectures("hf").values())
-        weights = found(parcel.weights)
-        tensors = found.architecture.tensors_of(found.shape, weights.tensors)
+        solution = solve(parcel.weights.shape, architectures("hf").values())
+        weights = solution(parcel.weights)
+        tensors = solution.architecture.tensors_of(solution.shape, weights.tensors)
         dtype = getattr(torch, parcel.dtype)
         save_sharded({name: tensor.to(dtype).contiguous() for name, tensor in tensors.items()}, folder)
         tokenizer = parcel.tokenizer
         ids = {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.end}
         config = {
-            **found.architecture.settings_of(found.shape),
+            **solution.architecture.settings_of(solution.shape),
             **ids,
             "dtype": parcel.dtype,
             "use_cache": True,
         }
         _json(folder / "config.json", config)
-        sampling = {"max_length": found.shape.context, **sampling_of(parcel.sampling)}
+        sampling = {"max_length": solution.shape.context, **sampling_of(parcel.sampling)}
         ends = {"eos_token_id": sorted(tokenizer.ends)} if has_chat(tokenizer) else {}
         _json(folder / "generation_config.json", {**ids, **ends, **sampling})
-        write_tokenizer(tokenizer, folder, context=found.shape.context)
+        write_tokenizer(tokenizer, folder, context=solution.shape.context)
 
     def how_to_run(self, parcel: Parcel) -> str:
         prompt, how = prompt_of(parcel), HOW_CHAT if has_chat(parcel.tokenizer) else HOW
@@ -96,14 +96,14 @@ message: `split_special_tokens=True` reads them as text."""
 
 def sampling_of(sampling: SamplingConfig) -> dict[str, Any]:
     """How the run chooses tokens, in the words of `generation_config.json`."""
-    found: dict[str, Any] = {"do_sample": sampling.temperature > 0}
+    settings: dict[str, Any] = {"do_sample": sampling.temperature > 0}
     if sampling.repetition_penalty != 1:
-        found["repetition_penalty"] = sampling.repetition_penalty
+        settings["repetition_penalty"] = sampling.repetition_penalty
     if sampling.temperature > 0:
-        found |= {"temperature": sampling.temperature, "top_k": sampling.top_k or 0}
-        found |= {"top_p": 1.0 if sampling.top_p is None else sampling.top_p}
-        found |= {} if sampling.min_p is None else {"min_p": sampling.min_p}
-    return found
+        settings |= {"temperature": sampling.temperature, "top_k": sampling.top_k or 0}
+        settings |= {"top_p": 1.0 if sampling.top_p is None else sampling.top_p}
+        settings |= {} if sampling.min_p is None else {"min_p": sampling.min_p}
+    return settings
 
 
 def answer_of(parcel: Parcel, prompt: str) -> int:

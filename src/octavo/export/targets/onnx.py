@@ -26,9 +26,9 @@ def as_it_is(shape: Shape, how: str) -> Support:
 
 def as_in_hugging_face(kind: str, made: Tokenizer | None) -> Support:
     """How a `tokenizer.json` says a tokenizer; one that it cannot say is left out."""
-    said = HuggingFace().tokenizer(kind, made)
-    if said.status != "impossible":
-        return said
+    theirs = HuggingFace().tokenizer(kind, made)
+    if theirs.status != "impossible":
+        return theirs
     return Support("approximate", "none", (), "the folder has no tokenizer: it takes and gives ids alone")
 
 
@@ -115,14 +115,14 @@ class OpenedGraphs(Opened):
     def greedy(self, ids: Sequence[int], count: int) -> list[int]:
         past = nothing_read(self.cached)
         names = [each.name for each in self.cached.get_outputs()]
-        new, found = list(ids), []
-        while len(found) < count:
+        new, written = list(ids), []
+        while len(written) < count:
             fed = {"input_ids": np.array([new], np.int64), **past}
             given = dict(zip(names, self.cached.run(None, fed), strict=True))
             new = [int(given["logits"][0, -1].argmax())]
-            found += new
+            written += new
             past = {name: given[after(name)] for name in past}
-        return found
+        return written
 
     def encode(self, text: str) -> list[int] | None:
         try:
@@ -153,20 +153,20 @@ def opened_tokenizer(folder: Path) -> Any:
     file = folder / "tokenizer.json"
     if not file.is_file():
         return None
-    found = tokenizers.Tokenizer.from_file(str(file))
-    found.encode_special_tokens = True
-    return found
+    tokenizer = tokenizers.Tokenizer.from_file(str(file))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def nothing_read(session: Any, batch: int = 1) -> dict[str, np.ndarray]:
     """The cache's inputs before anything is read."""
-    found: dict[str, np.ndarray] = {}
+    empty: dict[str, np.ndarray] = {}
     for each in session.get_inputs():
         if each.name == "past_ids":
-            found[each.name] = np.zeros((batch, 0), np.int64)
+            empty[each.name] = np.zeros((batch, 0), np.int64)
         elif each.name != "input_ids":
-            found[each.name] = np.zeros((batch, each.shape[1], 0, each.shape[3]), np.float32)
-    return found
+            empty[each.name] = np.zeros((batch, each.shape[1], 0, each.shape[3]), np.float32)
+    return empty
 
 
 def after(name: str) -> str:

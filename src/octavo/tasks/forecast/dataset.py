@@ -18,8 +18,8 @@ from octavo.corpus import Report
 from octavo.data.shards import starts_path, tokens_path
 from octavo.data.store import FORMAT, TOKENIZER, Dataset, Split, aside, open_dataset, publish, say_reused
 from octavo.errors import CorpusError
+from octavo.tasks.forecast.columns import Columns
 from octavo.tasks.forecast.source import Series, SeriesSource, Suggested, alike, listed
-from octavo.tokenizers.columns import Columns
 from octavo.util.cache import default_cache
 
 DTYPE = "<f4"

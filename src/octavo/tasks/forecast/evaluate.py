@@ -24,6 +24,7 @@ from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.run.data import Paths, absolute, found_corpus
 from octavo.tasks.forecast.baselines import Baselines, filled
+from octavo.tasks.forecast.columns import Columns
 from octavo.tasks.forecast.dataset import prepare_new, series_in
 from octavo.tasks.forecast.objective import head_of
 from octavo.tasks.forecast.paths import sample_paths
@@ -31,7 +32,6 @@ from octavo.tasks.forecast.scores import Scores, mean_density, quantiles, scores
 from octavo.tasks.forecast.source import SeriesSource
 from octavo.tasks.forecast.stored import OWN
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.columns import Columns
 from octavo.util.console import Console
 from octavo.util.seeds import derived
 

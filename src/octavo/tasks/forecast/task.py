@@ -18,6 +18,7 @@ from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.run.data import found_corpus
 from octavo.task import Command, EvaluationContext, Page, Paths, Section, Task, Trained
+from octavo.tasks.forecast.columns import Columns
 from octavo.tasks.forecast.dataset import prepare_series
 from octavo.tasks.forecast.evaluate import forecast_of, new_split, standing_of
 from octavo.tasks.forecast.objective import ForecastConfig
@@ -32,7 +33,6 @@ from octavo.tasks.forecast.stored import (
     scores_at,
 )
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.columns import Columns
 from octavo.util.console import Console
 from octavo.util.terminal import significant
 
@@ -46,6 +46,7 @@ class ForecastTask(Task):
     in_bytes = False
     learned_from = "numbers"
     needs_training = True
+    tokenizer = Columns
     stored = ForecastEvaluation
 
     def dataset(self, recipe: Recipe, console: Console, tokenizer: Tokenizer | None) -> Dataset:

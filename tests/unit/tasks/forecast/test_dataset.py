@@ -14,9 +14,9 @@ from octavo.config.parts import parts
 from octavo.data import Dataset, store
 from octavo.errors import CorpusError
 from octavo.tasks.forecast.batches import ShortSeriesError
+from octavo.tasks.forecast.columns import Columns
 from octavo.tasks.forecast.dataset import prepare_new, prepare_series, series_in
 from octavo.tasks.forecast.source import Series, SeriesSource, Suggested
-from octavo.tokenizers.columns import Columns
 from octavo.tokenizers.loading import load_tokenizer
 
 LENGTHS = {"ann": [30, 9], "bo": [12], "cy": [40]}
