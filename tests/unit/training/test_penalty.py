@@ -131,9 +131,9 @@ def test_the_shipped_study_counts_the_good_stories(tmp_path: Path, monkeypatch: 
     study, _ = plan_study(load_study("penalty-cpu", None, SMALL), Console(quiet=True))
     jobs = {job.slug: job for job in jobs_of(study, tmp_path / "study")}
     outcome = perform(jobs["tenfold-penalty"], lambda step: None)
-    assert outcome["status"] == "done", outcome
+    assert outcome.status == "done", outcome
     folder = Path(jobs["tenfold-penalty"].folder)
     judged = json.loads((folder / "evaluation.json").read_text())
-    assert outcome["valid"] == judged["stories"]["passed"] / judged["stories"]["written"]
+    assert outcome.valid == judged["stories"]["passed"] / judged["stories"]["written"]
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert all(0 < row["wrong"] < 1 for row in rows if row["event"] == "train")
