@@ -25,7 +25,7 @@ def hashes(folder: Path) -> dict[str, str]:
 @pytest.mark.slow
 def test_what_is_shipped_is_what_is_built(tmp_path: Path) -> None:
     if shutil.which("npm") is None or not (WEB / "node_modules").is_dir():
-        pytest.skip("there is no npm, or its packages are not installed: npm ci in web/")
+        pytest.skip("there is no npm, or its packages are not installed: npm install in web/")
     subprocess.run(["npm", "run", "check"], cwd=WEB, check=True, capture_output=True)
     for name in ("first", "second"):
         command = ["npx", "vite", "build", "--outDir", str(tmp_path / name)]
