@@ -208,8 +208,7 @@ def warm() -> None:
 
     for name in recipe_names():
         load_recipe(name)
-    for source in Path(octavo.__file__).parent.rglob("*.c"):
-        library(f"octavo.{source.parent.name}", source.stem)
+    library()
     figure = Plot(4, 3, paper="white")
     figure.add_subplot().plot([1, 2], [3, 4])
     figure.svg()

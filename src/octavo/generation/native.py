@@ -546,7 +546,7 @@ def _filled(n: int, to: int) -> int:
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The kernel, where it can be had."""
-    native = library("octavo.generation", "decode")
+    native = library()
     if native is not None:
         checked(native)
         counts = (ctypes.c_int, ctypes.c_int)

@@ -22,8 +22,6 @@ LONGEST = 512
 """Positions; a head's scores have to fit into the processor's cache."""
 WIDEST = 256
 """Head width."""
-ALONE = 2
-"""Threads of torch's beside which the kernel is as fast in one, where the compiler has no OpenMP (Apple's)."""
 LEVELS = 2**32
 """Dropout rates are rounded to one of so many."""
 
@@ -68,8 +66,9 @@ class Heads:
 
 
 @cache
-def _kernel() -> ctypes.CDLL | None:
-    native = library("octavo.model", "attend")
+def compiled() -> ctypes.CDLL | None:
+    """The kernel, where it can be had."""
+    native = library()
     if native is not None:
         there = ctypes.c_size_t.in_dll(native, "shape_size").value
         assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
@@ -80,9 +79,7 @@ def _kernel() -> ctypes.CDLL | None:
 
 def reaches(length: int, width: int) -> bool:
     """Whether the kernel is there, for T positions and head width D."""
-    if length > LONGEST or width > WIDEST or (native := _kernel()) is None:
-        return False
-    return bool(ctypes.c_int.in_dll(native, "threaded").value) or torch.get_num_threads() <= ALONE
+    return length <= LONGEST and width <= WIDEST and compiled() is not None
 
 
 def fits(qkv: Tensor, width: int) -> bool:
@@ -147,7 +144,7 @@ def _run(
         cosines=address(turns[0]) if turns else None,
         sines=address(turns[1]) if turns else None,
     )
-    native = _kernel()
+    native = compiled()
     assert native is not None, "see `fits`"
     arrays = map(address, (qkv, y, kept, found))
     if not native.attend(ctypes.byref(shape), *arrays, torch.get_num_threads()):

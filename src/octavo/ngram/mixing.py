@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from octavo.ngram.codes import Codes
 from octavo.ngram.slow_mixing import SlowMixing
@@ -82,7 +83,7 @@ class ContextMixing:
         text, spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int64)
         logs, known = self._room(len(spans))
         where = (_address(self.memory), ctypes.byref(self._vocabulary), _address(text), _address(spans))
-        native.mixing_predict(*where, len(spans), _address(logs), _address(known))
+        native.mixing_predict(*where, len(spans), _address(logs), _address(known), torch.get_num_threads())
         return logs, known
 
     def follow(self, text: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +105,7 @@ class ContextMixing:
         T), from `logits` (n, V + H); see mixing.c."""
         where = (_address(self.memory), ctypes.byref(self._vocabulary), ctypes.byref(gate))
         rows = (_address(text), text.shape[1], _address(spans), len(spans))
-        _native().mixing_gated(*where, *rows, _address(logits), _address(out))
+        _native().mixing_gated(*where, *rows, _address(logits), _address(out), torch.get_num_threads())
 
     def _room(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         return np.empty((count, self.codes.size), np.float32), np.empty((count, 2), np.float32)
@@ -165,7 +166,7 @@ def _native() -> ctypes.CDLL:
 @cache
 def compiled() -> ctypes.CDLL | None:
     """The kernel, where it can be had."""
-    native = library("octavo.ngram", "mixing")
+    native = library()
     if native is None:
         return None
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
@@ -174,9 +175,9 @@ def compiled() -> ctypes.CDLL | None:
         "mixing_start": ((pointer, number, pointer, pointer), None),
         "mixing_widen": ((pointer, number), None),
         "mixing_read": ((pointer, pointer, number, pointer), count),
-        "mixing_predict": ((*[pointer] * 4, number, pointer, pointer), None),
+        "mixing_predict": ((*[pointer] * 4, number, pointer, pointer, count), None),
         "mixing_follow": ((*[pointer] * 3, number, number, pointer, pointer), count),
-        "mixing_gated": ((*[pointer] * 4, number, pointer, number, pointer, pointer), None),
+        "mixing_gated": ((*[pointer] * 4, number, pointer, number, pointer, pointer, count), None),
     }
     for name, (arguments, result) in takes.items():
         function = getattr(native, name)

@@ -17,11 +17,11 @@ import stat
 import subprocess
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,19 +33,14 @@ if TYPE_CHECKING:
 
 Floats = ctypes.POINTER(ctypes.c_float)
 
-# Tried in this order until one works: not every compiler has OpenMP, or knows the processor it runs on.
-MACHINES = (
-    ("-march=native", "-fopenmp"),
-    ("-mcpu=native", "-fopenmp"),
-    ("-march=native",),
-    ("-mcpu=native",),
-    (),
-)
-OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math")
-PATIENCE = 60.0
-"""Seconds that the compiler has; it takes two."""
-_one_at_a_time: dict[tuple[str, str], threading.Lock] = {}
-"""By kernel: threads that need the same one do not compile it side by side."""
+# Tried in this order until one works: not every compiler knows the processor it runs on.
+MACHINES = (("-march=native",), ("-mcpu=native",), ())
+OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-fPIC")
+PATIENCE = 120.0
+"""Seconds that the compiler has; it takes six, or twice that on one core."""
+PACKAGE = Path(__file__).parents[1]
+_one_at_a_time = threading.Lock()
+"""Threads that need the kernels do not compile them side by side."""
 
 
 def native_wanted() -> bool:
@@ -53,21 +48,23 @@ def native_wanted() -> bool:
     return os.environ.get("OCTAVO_NATIVE", "1") != "0"
 
 
-def library(package: str, name: str) -> ctypes.CDLL | None:
-    """The kernel `name`.c of a package, from the cache or compiled now (a second). None if that cannot be done."""
-    with _one_at_a_time.setdefault((package, name), threading.Lock()):
-        return _library(package, name)
+def library() -> ctypes.CDLL | None:
+    """All kernels, from the cache or compiled now (some seconds). None if that cannot be done."""
+    with _one_at_a_time:
+        return _library()
+
+
+def sources() -> list[Path]:
+    """The kernels' files in C."""
+    return sorted(PACKAGE.rglob("*.c"))
 
 
 @cache
-def _library(package: str, name: str) -> ctypes.CDLL | None:
+def _library() -> ctypes.CDLL | None:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None or not native_wanted():
         return None
-    source = resources.files(package).joinpath(f"{name}.c").read_bytes()
-    told = repr((compiler, MACHINES, OPTIONS, platform.uname().machine, _processor()))
-    key = hashlib.sha256(source + told.encode()).hexdigest()[:16]
-    folder, file = _folder(), f"{name}-{key}.so"
+    folder, file = _folder(), f"kernels-{_key(compiler)}.so"
     try:
         kept = None if folder is None else folder.read(file)
     except OSError as error:
@@ -76,7 +73,7 @@ def _library(package: str, name: str) -> ctypes.CDLL | None:
         kept = folder = None
     if kept is not None and (found := _loaded(kept)) is not None:
         return found
-    built, found = _first_that_loads(compiler, source)
+    built, found = _first_that_loads(compiler)
     if found is not None and folder is not None:
         try:
             folder.keep(file, built)
@@ -85,14 +82,24 @@ def _library(package: str, name: str) -> ctypes.CDLL | None:
     return found
 
 
+def _key(compiler: str) -> str:
+    """What a build depends on: sources, compiler and processor."""
+    digest = hashlib.sha256(
+        repr((compiler, MACHINES, OPTIONS, platform.uname().machine, _processor())).encode()
+    )
+    for path in sorted({*sources(), *PACKAGE.rglob("*.h")}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def address(tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
     """Where a contiguous float32 tensor lies; whoever holds the address has to hold the tensor."""
     return None if tensor is None else ctypes.cast(tensor.data_ptr(), Floats)
 
 
-def _first_that_loads(compiler: str, source: bytes) -> tuple[bytes, ctypes.CDLL | None]:
+def _first_that_loads(compiler: str) -> tuple[bytes, ctypes.CDLL | None]:
     try:
-        for built in _builds(compiler, source):
+        for built in _builds(compiler):
             if (found := _loaded(built)) is not None:
                 return built, found
         _say(f"The C compiler ({compiler}) makes no kernel that runs here: torch does their work, slower.")
@@ -105,32 +112,44 @@ def _first_that_loads(compiler: str, source: bytes) -> tuple[bytes, ctypes.CDLL 
     return b"", None
 
 
-def _builds(compiler: str, source: bytes) -> Iterator[bytes]:
+def _builds(compiler: str) -> Iterator[bytes]:
     """The library, by the best flags that the compiler takes, then by plainer ones."""
     with _temporary() as folder:
-        code, built = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
-        code.write_bytes(source)
+        built = Path(folder) / "kernels.so"
         for machine in MACHINES:
-            command = [compiler, *OPTIONS, *machine, "-shared", "-fPIC", "-o", str(built), str(code), "-lm"]
-            if _succeeds(command):
+            objects = [Path(folder) / f"{number}.o" for number, _ in enumerate(sources())]
+            compile_each = [
+                [compiler, *OPTIONS, *machine, "-c", "-o", str(to), str(source)]
+                for source, to in zip(sources(), objects, strict=True)
+            ]
+            link = [compiler, *OPTIONS, *machine, "-shared", "-o", str(built), *map(str, objects), "-lm"]
+            if _succeed(compile_each) and _succeed([link]):
                 yield built.read_bytes()
 
 
-def _succeeds(command: list[str]) -> bool:
-    """Run the compiler; what it has started ends with it. Raises TimeoutExpired."""
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(
-        command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
-    ) as process:
-        try:
-            return process.wait(PATIENCE) == 0
-        except BaseException:
-            if hasattr(os, "killpg"):
-                with suppress(ProcessLookupError):  # it has just ended by itself
-                    os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-            raise
+def _succeed(commands: list[list[str]]) -> bool:
+    """Run compilers side by side; what they have started ends with them. Raises TimeoutExpired."""
+    quiet, running, until = subprocess.DEVNULL, [], time.monotonic() + PATIENCE
+    try:
+        for command in commands:
+            running.append(
+                subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+            )
+        codes = [process.wait(max(0.0, until - time.monotonic())) for process in running]
+        return not any(codes)
+    except BaseException:
+        for process in running:
+            _end(process)
+        raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
 
 
 def _loaded(built: bytes) -> ctypes.CDLL | None:
