@@ -327,13 +327,14 @@ class CachedDecoder(FullDecoder):
         self.text[0, first : first + length] = np.random.default_rng(0).integers(
             self.vocabulary, size=max(0, length)
         )
-        places = [(0, first + at) for at in range(length)]
-        alone = [self._logits(_Group((slot,), (at,), 1)) for slot, at in places]
-        for count in {2, 3, length}:
-            together = self._logits(_Group(*zip(*places[:count], strict=True), 1)) if length > 1 else None
-            if together is None or not torch.equal(together, torch.cat(alone[:count])):
+        starts = tuple(range(first, first + length))
+        alone = [self._logits(_Group((0,), (start,), 1)) for start in starts]
+        for count in {2, 3, length} if length > 1 else ():
+            some = starts[:count]
+            together = self._logits(_Group((0,) * len(some), some, 1))
+            if not torch.equal(together, torch.cat(alone[:count])):
                 return False
-        return True
+        return length > 1
 
 
 @dataclass(frozen=True)

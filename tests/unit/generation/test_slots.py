@@ -83,7 +83,7 @@ def holds_for(kind: type[Decoder], schedule: Sequence[tuple[str, Any]], **option
         for slot, (new, ahead, _) in what.items():
             room = min(AHEAD, T - together.lengths[slot])
             feeds[slot] = new[:room] if ahead and room else new
-        ahead = {slot for slot, (_, ahead, _) in what.items() if ahead and T > together.lengths[slot]}
+        ahead = {slot for slot, (_, ahead, _) in what.items() if ahead and together.lengths[slot] < T}
         logits = iter(together.feed(feeds, ahead=ahead))
         for slot, new in feeds.items():
             single = made(kind, slots=1, **options)
