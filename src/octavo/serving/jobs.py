@@ -219,12 +219,12 @@ def read_prompt(prompt: str | list[int], served: Served, *, truncate: bool) -> P
     return Prompt(ids, implicit, cut)
 
 
-def encoded(text: str, served: Served, *, begins: bool = True) -> list[int]:
+def encoded(text: str, served: Served, *, begins: bool = True, param: str = "prompt") -> list[int]:
     """Ids of a prompt, or of a part that does not begin one. Raises Refusal for what the vocabulary lacks."""
     try:
         return served.engine.prompt_ids(text) if begins else served.run.tokenizer.encode(text).tolist()
     except TokenizerError as error:
-        raise wrong(error.what, "prompt", code="not_in_vocabulary") from error
+        raise wrong(error.what, param, code="not_in_vocabulary") from error
 
 
 def too_long(what: str, context: int, param: str = "prompt") -> Refusal:

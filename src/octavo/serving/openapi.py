@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from octavo import __version__
-from octavo.serving import llama_cpp_schemas as cpp
+from octavo.serving import llama_server_schemas as llama
 from octavo.serving import schemas as of
 
 REFUSED: dict[str, str] = {
@@ -51,7 +51,7 @@ PATHS: dict[str, Told] = {
         "POST", "Answer a conversation.", of.ChatRequest, of.ChatCompletion, chunk=of.ChatChunk
     ),
     "/v1/chat/completions/input_tokens": Told(
-        "POST", "How long a conversation is.", cpp.TemplateRequest, cpp.InputTokens
+        "POST", "How long a conversation is.", llama.TemplateRequest, llama.InputTokens
     ),
     "/v1/translate": Told("POST", "Translate sentences.", of.TranslateRequest, of.TranslateAnswer),
     "/v1/forecast": Told("POST", "Forecast what follows a table.", of.ForecastRequest, of.ForecastAnswer),
@@ -60,15 +60,15 @@ PATHS: dict[str, Told] = {
     "/completion": Told(
         "POST",
         "Go on from prompts, as llama.cpp's server does.",
-        cpp.LlamaCppRequest,
-        cpp.LlamaCppAnswers,
-        chunk=cpp.LlamaCppEvent,
+        llama.LlamaRequest,
+        llama.LlamaAnswers,
+        chunk=llama.LlamaEvent,
     ),
     "/apply-template": Told(
-        "POST", "A conversation as the model reads it.", cpp.TemplateRequest, cpp.Rendered
+        "POST", "A conversation as the model reads it.", llama.TemplateRequest, llama.Rendered
     ),
-    "/props": Told("GET", "What a model is.", answer=cpp.Props, query="model"),
-    "/slots": Told("GET", "Places for texts under way.", answer=cpp.SlotStates, query="model"),
+    "/props": Told("GET", "What a model is.", answer=llama.Props, query="model"),
+    "/slots": Told("GET", "Places for texts under way.", answer=llama.SlotStates, query="model"),
     "/v1/models": Told("GET", "All models.", answer=of.ModelList),
     "/v1/models/{name:path}": Told("GET", "A model, or RUN@STEP.", answer=of.ModelCard),
     "/health": Told("GET", "Whether the server is there.", answer=of.Health),

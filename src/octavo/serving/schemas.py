@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 MOST_PROMPTS = 64
@@ -46,7 +47,7 @@ class Unsupported:
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    ) -> JsonSchemaValue:
         return {"enum": [*NOTHING], "description": f"Is refused: {self.why}."}
 
     def _empty(self, value: object) -> None:

@@ -15,7 +15,7 @@ from octavo.serving.call import Call
 from octavo.serving.engine_thread import Ticket
 from octavo.serving.errors import wrong
 from octavo.serving.jobs import Plan, Prompt, encoded, planned, read_chat, read_prompt, sampling_for
-from octavo.serving.llama_cpp_schemas import (
+from octavo.serving.llama_server_schemas import (
     BiasUsed,
     DefaultParameters,
     DefaultSettings,
@@ -23,9 +23,9 @@ from octavo.serving.llama_cpp_schemas import (
     IdProbabilities,
     IdProbability,
     InputTokens,
-    LlamaCppAnswer,
-    LlamaCppChunk,
-    LlamaCppRequest,
+    LlamaAnswer,
+    LlamaChunk,
+    LlamaRequest,
     OnePrompt,
     PromptObject,
     Props,
@@ -48,7 +48,7 @@ STOPS: Mapping[Finish, StopType] = {"end": "eos", "length": "limit", "stop": "wo
 """How a text ended, in llama.cpp's words."""
 
 
-class LlamaCpp:
+class LlamaServer:
     """The endpoints."""
 
     def __init__(self, service: Service) -> None:
@@ -56,7 +56,7 @@ class LlamaCpp:
 
     async def completion(self, call: Call) -> None:
         """Go on from prompts."""
-        asked = await call.asked(LlamaCppRequest)
+        asked = await call.asked(LlamaRequest)
         async with self.service.attending(call, asked) as served:
             refuse_no_text(served)
             plan = await asyncio.to_thread(completion_plan, asked, served, call)
@@ -73,7 +73,7 @@ class LlamaCpp:
     async def _stream(
         self,
         call: Call,
-        asked: LlamaCppRequest,
+        asked: LlamaRequest,
         served: Served,
         plan: Plan,
         ticket: Ticket,
@@ -167,7 +167,7 @@ def conversation(asked: TemplateRequest, served: Served) -> Prompt:
     return prompt if asked.add_generation_prompt or not opened else Prompt(prompt.ids[:-1], prompt.implicit)
 
 
-def completion_plan(asked: LlamaCppRequest, served: Served, owner: object) -> Plan:
+def completion_plan(asked: LlamaRequest, served: Served, owner: object) -> Plan:
     """The texts of a completion. Raises Refusal."""
     prompts = [read_prompt(whole(one, served), served, truncate=False) for one in asked.prompts]
     if not prompts:
@@ -200,22 +200,22 @@ def whole(prompt: OnePrompt, served: Served) -> str | list[int]:
     return ids
 
 
-def biases(asked: LlamaCppRequest, served: Served) -> dict[str, float]:
+def biases(asked: LlamaRequest, served: Served) -> dict[str, float]:
     """What is added to logits, by id; texts as their tokens. Raises Refusal."""
     pairs = asked.logit_bias.items() if isinstance(asked.logit_bias, dict) else asked.logit_bias
     found: dict[str, float] = {}
     for key, value in pairs:
         number = isinstance(key, int) or (key.isascii() and key.isdecimal())
-        for id in [key] if number else encoded(key, served, begins=False):
+        for id in [key] if number else encoded(key, served, begins=False, param="logit_bias"):
             found[str(id)] = -100.0 if value is False else value
     return found
 
 
 def chunk(
-    asked: LlamaCppRequest, choice: Choice, piece: str, token: list[int], scored: list[tuple[str, int]]
-) -> LlamaCppChunk:
+    asked: LlamaRequest, choice: Choice, piece: str, token: list[int], scored: list[tuple[str, int]]
+) -> LlamaChunk:
     """A token of a stream."""
-    return LlamaCppChunk(
+    return LlamaChunk(
         index=choice.index,
         content=piece,
         tokens=token,
@@ -224,17 +224,17 @@ def chunk(
 
 
 def answer(
-    asked: LlamaCppRequest,
+    asked: LlamaRequest,
     served: Served,
     plan: Plan,
     ticket: Ticket,
     choice: Choice,
     *,
     streamed: bool = False,
-) -> LlamaCppAnswer:
+) -> LlamaAnswer:
     """A whole text; `streamed`: the end of one whose pieces were given."""
     sample, tokenizer, read = choice.job.stream.sample, served.run.tokenizer, choice.prompt.ids
-    found = LlamaCppAnswer(
+    found = LlamaAnswer(
         index=choice.index,
         content="" if streamed else sample.text,
         tokens=list(sample.ids) if asked.return_tokens and not streamed else [],
@@ -275,7 +275,7 @@ def probabilities(choice: Choice, scored: list[tuple[str, int]]) -> list[IdProba
     return found
 
 
-def settings(asked: LlamaCppRequest, plan: Plan, job: Job) -> GenerationSettings:
+def settings(asked: LlamaRequest, plan: Plan, job: Job) -> GenerationSettings:
     """How a text's tokens were chosen."""
     sampling = job.sampling
     return GenerationSettings(

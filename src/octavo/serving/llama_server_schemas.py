@@ -43,7 +43,7 @@ BiasedToken = tuple[
 Biases = Annotated[list[BiasedToken], Field(max_length=MOST_BIASES)]
 
 
-class LlamaCppRequest(Chosen):
+class LlamaRequest(Chosen):
     """What /completion takes."""
 
     prompt: OnePrompt | list[OnePrompt] = ""
@@ -145,7 +145,7 @@ class IdProbabilities(IdProbability):
     top_logprobs: list[IdProbability]
 
 
-class LlamaCppChunk(Answer):
+class LlamaChunk(Answer):
     """A piece of a stream: a token."""
 
     index: int
@@ -155,7 +155,7 @@ class LlamaCppChunk(Answer):
     completion_probabilities: list[IdProbabilities] | None = None
 
 
-class LlamaCppAnswer(Answer):
+class LlamaAnswer(Answer):
     """A text, or the last event of a stream, which has the rest of it."""
 
     index: int
@@ -178,11 +178,11 @@ class LlamaCppAnswer(Answer):
     octavo: Details
 
 
-class LlamaCppEvent(RootModel[LlamaCppChunk | LlamaCppAnswer]):
+class LlamaEvent(RootModel[LlamaChunk | LlamaAnswer]):
     """An event of a stream."""
 
 
-class LlamaCppAnswers(RootModel[LlamaCppAnswer | list[LlamaCppAnswer]]):
+class LlamaAnswers(RootModel[LlamaAnswer | list[LlamaAnswer]]):
     """A text, or several."""
 
 
