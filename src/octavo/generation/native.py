@@ -536,6 +536,12 @@ def compiled() -> ctypes.CDLL | None:
     if native is not None:
         checked(native)
         counts = (ctypes.c_int, ctypes.c_int)
-        native.decode.argtypes = (ctypes.POINTER(ModelStruct), ctypes.c_void_p, *counts, ctypes.c_void_p, ctypes.c_int)
+        native.decode.argtypes = (
+            ctypes.POINTER(ModelStruct),
+            ctypes.c_void_p,
+            *counts,
+            ctypes.c_void_p,
+            ctypes.c_int,
+        )
         native.decode.restype = None
     return native

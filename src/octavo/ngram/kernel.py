@@ -100,6 +100,17 @@ class Tables:
         )
         return found
 
+    def follow(self, text: Sequence[int], most: int) -> tuple[list[int], list[float]]:
+        """What most often came next, token by token, in the longest context that anything followed: at most so many
+        tokens, and the share (see `Table`) that each has there."""
+        last = np.array(text[max(0, len(text) - self.orders + 1) :], np.int32)
+        if (native := compiled()) is None:
+            return self._follow(last.tolist(), most)
+        tokens, shares = np.empty(most, np.int32), np.empty(most, np.float32)
+        where = _address(last), len(last), most, _address(tokens), _address(shares)
+        found = native.follow(self._array, self.orders, *where)
+        return tokens[:found].tolist(), shares[:found].tolist()
+
     def known(self, places: np.ndarray) -> np.ndarray:
         """(N, 2 (K − 1)): of the contexts of one token and more, `Table.known`; 0 where never counted."""
         count = len(places)
@@ -155,6 +166,21 @@ class Tables:
         native.predict(
             self._array, self.orders, self.vocab_size, gated, *where, _address(logits), _address(out)
         )
+
+    def _follow(self, text: list[int], most: int) -> tuple[list[int], list[float]]:
+        written, shares = list(text), []
+        while written and len(shares) < most:
+            last = np.array([written[-self.orders :]], np.int32)
+            for k, place in reversed([*enumerate(self._contexts(last, None)[0, -1])][1:]):
+                begin, end = self.tables[k].start[place : place + 2] if place >= 0 else (0, 0)
+                if begin < end:
+                    best = begin + int(self.tables[k].share[begin:end].argmax())
+                    written.append(int(self.tables[k].token[best]))
+                    shares.append(float(self.tables[k].share[best]))
+                    break
+            else:
+                break
+        return written[len(text) :], shares
 
     def _contexts(self, tokens: np.ndarray, fresh: np.ndarray | None) -> np.ndarray:
         rows, length = tokens.shape
@@ -258,6 +284,7 @@ def compiled() -> ctypes.CDLL | None:
     takes: dict[str, tuple[Any, ...]] = {
         "rank_pairs": (pointer, pointer, number, number, number, *[pointer] * 4),
         "contexts": (*levels, pointer, pointer, number, number, pointer),
+        "follow": (*levels, pointer, number, number, pointer, pointer),
         "known": (*levels, pointer, number, pointer),
         "mix": (*levels, number, pointer, pointer, number, pointer),
         "slopes": (*levels, number, pointer, pointer, number, pointer),
@@ -265,5 +292,5 @@ def compiled() -> ctypes.CDLL | None:
     }
     for name, types in takes.items():
         function = getattr(native, name)
-        function.argtypes, function.restype = types, number if name == "rank_pairs" else None
+        function.argtypes, function.restype = types, number if name in ("rank_pairs", "follow") else None
     return native
