@@ -9,9 +9,6 @@ from importlib import resources
 import pytest
 
 from octavo.generation import native as decoding
-from octavo.model import attend
-from octavo.ngram import kernel as counting
-from octavo.ngram import mixing, recent
 from octavo.util import kernels
 
 PROCESSORS = {
@@ -31,7 +28,7 @@ def processor(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "MACHINES", (flags,))
         _forget()
-        if kernels.library() is None:
+        if kernels.in_use().native is None:
             pytest.skip(f"this compiler does not know {flags[0]}")
         yield request.param
     _forget()
@@ -39,9 +36,7 @@ def processor(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def _forget() -> None:
     """The kernels, and matrices that were laid out for their vectors."""
-    kernels._library.cache_clear()
-    for module in (attend, counting, decoding, mixing, recent):
-        module.compiled.cache_clear()
+    kernels._chosen.cache_clear()
     decoding._PACKED.clear()
 
 

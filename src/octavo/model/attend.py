@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from octavo.model.positions import Rotation
-from octavo.util.kernels import Floats, address, library
+from octavo.util.kernels import Floats, address, kernel
 
 LONGEST = 512
 """Positions; a head's scores have to fit into the processor's cache."""
@@ -65,16 +64,13 @@ class Heads:
     dropout: float = 0.0
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library()
-    if native is not None:
-        there = ctypes.c_size_t.in_dll(native, "shape_size").value
-        assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
-        native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
-        native.attend.restype = ctypes.c_int
-    return native
+    there = ctypes.c_size_t.in_dll(native, "shape_size").value
+    assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
+    native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
+    native.attend.restype = ctypes.c_int
 
 
 def reaches(length: int, width: int) -> bool:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from octavo.util.kernels import library
+from octavo.util.kernels import kernel
 
 MOST_HIDDEN = 256
 """Features of a gate that the kernel has room for."""
@@ -272,12 +272,9 @@ def _address(array: np.ndarray | None) -> int | None:
     return None if array is None else array.ctypes.data
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library()
-    if native is None:
-        return None
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     levels: tuple[Any, ...] = (pointer, count)
     takes: dict[str, tuple[Any, ...]] = {
@@ -292,4 +289,3 @@ def compiled() -> ctypes.CDLL | None:
     for name, types in takes.items():
         function = getattr(native, f"counting_{name}")
         function.argtypes, function.restype = types, number if name in ("rank_pairs", "follow") else None
-    return native

@@ -8,7 +8,6 @@ says how; its twin is in slow_mixing.py.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +15,7 @@ import torch
 
 from octavo.ngram.codes import Codes
 from octavo.ngram.slow_mixing import SlowMixing
-from octavo.util.kernels import library
+from octavo.util.kernels import kernel
 
 WINDOW = 256
 """Units before a position that its prediction depends on, as in mixing.c."""
@@ -163,12 +162,9 @@ def _native() -> ctypes.CDLL:
     return native
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library()
-    if native is None:
-        return None
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     takes: dict[str, tuple[tuple[Any, ...], Any]] = {
         "mixing_bytes": ((number,), number),
@@ -182,4 +178,3 @@ def compiled() -> ctypes.CDLL | None:
     for name, (arguments, result) in takes.items():
         function = getattr(native, name)
         function.argtypes, function.restype = arguments, result
-    return native

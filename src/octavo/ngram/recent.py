@@ -16,14 +16,13 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from octavo.util.kernels import library
+from octavo.util.kernels import kernel
 
 LONGEST = 7
 """Tokens of the longest context; at most 16."""
@@ -272,15 +271,11 @@ def _whole(done: int) -> None:
         raise MemoryError("there is no memory to look at what a text has said so far")
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library()
-    if native is None:
-        return None
     texts, pointer = ctypes.POINTER(TextsStruct), ctypes.c_void_p
     takes = {"known": 1, "mix": 2, "said": 3, "predict": 2}
     for name, count in takes.items():
         function = getattr(native, f"recent_{name}")
         function.argtypes, function.restype = (texts, *[pointer] * count), ctypes.c_int
-    return native

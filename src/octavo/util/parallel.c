@@ -12,6 +12,8 @@
 
 #ifdef _WIN32  // declared by hand: windows.h has names that kernels use too
 typedef struct { void *state; } Lock, Condition;
+#define UNLOCKED {0}
+#define SILENT {0}
 __declspec(dllimport) void __stdcall AcquireSRWLockExclusive(Lock *);
 __declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(Lock *);
 __declspec(dllimport) int __stdcall SleepConditionVariableSRW(Condition *, Lock *, unsigned long, unsigned long);
@@ -40,6 +42,8 @@ static int64_t nanoseconds(void) {
 
 typedef pthread_mutex_t Lock;
 typedef pthread_cond_t Condition;
+#define UNLOCKED PTHREAD_MUTEX_INITIALIZER
+#define SILENT PTHREAD_COND_INITIALIZER
 
 static void lock(Lock *held) { pthread_mutex_lock(held); }
 static void unlock(Lock *held) { pthread_mutex_unlock(held); }
@@ -66,8 +70,7 @@ enum {
   LINE = 128,        // bytes, of two lines of the cache, which some processors fetch together
   MOST_THREADS = 256,
   STACK = 1 << 20,   // bytes: some systems give 128 kB
-  AT_MEETINGS = 200000,  // nanoseconds of looking before sleep: others are on their way
-  IDLE = 20000,          // the same between two works: the processor belongs to others
+  LOOKING = 100000,  // nanoseconds of looking before sleep
 };
 
 typedef struct {
@@ -77,9 +80,14 @@ typedef struct {
   Condition bell;
 } Counter;
 
+static void begin_anew(Counter *c) {
+  c->lock = (Lock)UNLOCKED, c->bell = (Condition)SILENT;
+  atomic_store(&c->sleeping, 0);
+}
+
 // Waits until the word is no longer `old`: looks at it for a while, then sleeps.
-static void await(Counter *c, unsigned old, int64_t looking) {
-  for (int64_t until = nanoseconds() + looking; nanoseconds() < until;)
+static void await(Counter *c, unsigned old) {
+  for (int64_t until = nanoseconds() + LOOKING; nanoseconds() < until;)
     for (int i = 0; i < 32; i++) {
       if (atomic_load_explicit(&c->word, memory_order_acquire) != old) return;
       pause_a_little();
@@ -104,7 +112,6 @@ static void count_up(Counter *c) {
 }
 
 typedef struct {
-  int threads;
   void (*work)(void *);
   void *given;
   _Alignas(LINE) atomic_ptrdiff_t handed_out;
@@ -121,19 +128,30 @@ typedef struct {
 static struct {
   atomic_int taken;  // by one caller at a time
   int count;         // of workers that run
+  int threads;       // of the team, the caller among them
+  int ready;         // locks and bells, in this process
   Team team;
   Worker workers[MOST_THREADS - 1];
 } pool;
 
+// What this thread works at: with whom, which of them it is, and how many there are.
 static _Thread_local Team *team;
-static _Thread_local int number;
+static _Thread_local int number, threads;
 
 int thread_number(void) { return number; }
-int threads_together(void) { return team->threads; }
+int threads_together(void) { return threads; }
+
+static void take_part(Team *at, int which, int of) {
+  Team *const outer = team;
+  const int number_before = number, threads_before = threads;
+  team = at, number = which, threads = of;
+  at->work(at->given);
+  team = outer, number = number_before, threads = threads_before;
+}
 
 void share(ptrdiff_t n, ptrdiff_t *begin, ptrdiff_t *end) {
-  *begin = n * number / team->threads;
-  *end = n * (number + 1) / team->threads;
+  *begin = n * number / threads;
+  *end = n * (number + 1) / threads;
 }
 
 int hand_out(ptrdiff_t n, ptrdiff_t piece, ptrdiff_t *begin, ptrdiff_t *end) {
@@ -144,22 +162,34 @@ int hand_out(ptrdiff_t n, ptrdiff_t piece, ptrdiff_t *begin, ptrdiff_t *end) {
 }
 
 void meet(void) {
-  if (team->threads == 1) return;
+  if (threads == 1) return;
   const unsigned before = atomic_load(&team->met.word);
-  if (atomic_fetch_add(&team->come, 1) + 1 < (unsigned)team->threads) {
-    await(&team->met, before, AT_MEETINGS);
+  if (atomic_fetch_add(&team->come, 1) + 1 < (unsigned)threads) {
+    await(&team->met, before);
     return;
   }
   atomic_store(&team->come, 0);
   count_up(&team->met);
 }
 
+// The threads of an OpenMP that is there anyway, by its own functions; none in a forked process, which has not these.
+static struct {
+  void (*parallel)(void (*)(void *), void *, unsigned, unsigned);
+  int (*number)(void), (*count)(void);
+} lent;
+
+static void remember_forks(void);
+
+void borrow_threads(void *parallel, void *thread_number, void *count) {
+  remember_forks();
+  lent.parallel = parallel, lent.number = thread_number, lent.count = count;
+}
+
 static void serve(Worker *me) {
-  number = me->number, team = &pool.team;
   for (unsigned heard = me->heard;; heard++) {
-    await(&me->called, heard, IDLE);
-    team->work(team->given);
-    count_up(&team->done);
+    await(&me->called, heard);
+    take_part(&pool.team, me->number, pool.threads);
+    count_up(&pool.team.done);
   }
 }
 
@@ -195,58 +225,57 @@ static int start(Worker *worker) {  // signals are for the threads that were the
   return !failed;
 }
 
-static void begin_anew(Counter *c) {
-  c->lock = (Lock)PTHREAD_MUTEX_INITIALIZER, c->bell = (Condition)PTHREAD_COND_INITIALIZER;
-  atomic_store(&c->sleeping, 0);
-}
-
 // A forked process has none of the threads, and locks as they were at that moment.
 static void forget(void) {
-  begin_anew(&pool.team.met), begin_anew(&pool.team.done);
-  for (int i = 0; i < MOST_THREADS - 1; i++) begin_anew(&pool.workers[i].called);
-  pool.count = 0;
+  pool.count = pool.ready = 0, lent.parallel = 0;
   atomic_store(&pool.taken, 0);
 }
 
 static void remember_forks(void) {
-  static int known;  // only the caller who has taken the pool comes here
-  if (known) return;
-  known = 1;
-  forget();
-  atomic_store(&pool.taken, 1);
-  pthread_atfork(0, 0, forget);
+  static atomic_int known;
+  if (!atomic_exchange(&known, 1)) pthread_atfork(0, 0, forget);
 }
 #endif
 
-static int grow(int threads) {
+static int grow(int wanted) {
   remember_forks();
-  for (; pool.count < threads - 1; pool.count++) {
+  if (!pool.ready) {
+    begin_anew(&pool.team.met), begin_anew(&pool.team.done);
+    for (int i = 0; i < MOST_THREADS - 1; i++) begin_anew(&pool.workers[i].called);
+    pool.ready = 1;
+  }
+  for (; pool.count < wanted - 1; pool.count++) {
     Worker *next = &pool.workers[pool.count];
     next->number = pool.count + 1, next->heard = atomic_load(&next->called.word);
     if (!start(next)) break;
   }
-  return pool.count + 1 < threads ? pool.count + 1 : threads;
+  return pool.count + 1 < wanted ? pool.count + 1 : wanted;
 }
 
-void together(int threads, void (*work)(void *), void *given) {
-  Team *const outer = team;
-  const int was = number;
-  Team alone = {.threads = 1};
+static void by_the_pool(int wanted, void (*work)(void *), void *given) {
+  Team *const all = &pool.team;
+  pool.threads = grow(wanted);
+  all->work = work, all->given = given, all->handed_out = all->come = 0;
+  const unsigned before = atomic_load(&all->done.word), others = (unsigned)pool.threads - 1;
+  for (unsigned i = 0; i < others; i++) count_up(&pool.workers[i].called);
+  take_part(all, 0, pool.threads);
+  for (unsigned now; (now = atomic_load(&all->done.word)) - before < others;) await(&all->done, now);
+}
+
+static void borrowed(void *at) { take_part(at, lent.number(), lent.count()); }
+
+void together(int wanted, void (*work)(void *), void *given) {
   int taken = 0;
-  number = 0;
-  if (threads > 1 && atomic_compare_exchange_strong(&pool.taken, &taken, 1)) {
-    const int there = grow(threads < MOST_THREADS ? threads : MOST_THREADS);
-    team = &pool.team;
-    team->threads = there, team->work = work, team->given = given;
-    team->handed_out = team->come = 0;
-    const unsigned before = atomic_load(&team->done.word), others = (unsigned)team->threads - 1;
-    for (unsigned i = 0; i < others; i++) count_up(&pool.workers[i].called);
-    work(given);
-    for (unsigned now; (now = atomic_load(&team->done.word)) - before < others;) await(&team->done, now, AT_MEETINGS);
+  if (wanted > MOST_THREADS) wanted = MOST_THREADS;
+  if (wanted > 1 && lent.parallel) {
+    Team own = {.work = work, .given = given};
+    begin_anew(&own.met);
+    lent.parallel(borrowed, &own, (unsigned)wanted, 0);
+  } else if (wanted > 1 && atomic_compare_exchange_strong(&pool.taken, &taken, 1)) {
+    by_the_pool(wanted, work, given);
     atomic_store(&pool.taken, 0);
   } else {
-    team = &alone;
-    work(given);
+    Team alone = {.work = work, .given = given};
+    take_part(&alone, 0, 1);
   }
-  team = outer, number = was;
 }

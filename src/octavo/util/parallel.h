@@ -1,5 +1,6 @@
-// Threads that work together: a small pool of our own. A second OpenMP beside torch's ends the process on some systems,
-// and waits by spinning. These threads sleep while there is nothing to do.
+// Threads that work together: torch's own where Python lends them (`borrow_threads`), else a small pool. Torch's look for
+// work for milliseconds after each of its products, and beside them the pool's have half a core. A second OpenMP ends the
+// process on some systems. The pool's threads sleep while there is nothing to do.
 //
 // A result must not depend on how many threads there are: where the pool is at work for another caller, or the system
 // gives no more threads, there are fewer than asked for.

@@ -12,11 +12,11 @@ from torch import Tensor
 from octavo.model import attend as kernel
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend, causal_mask
 from octavo.model.positions import RotaryPositions, Rotation, rotate
-from octavo.util.kernels import library
+from octavo.util.kernels import in_use
 from unit.conftest import names_in_c
 
 pytestmark = pytest.mark.skipif(
-    library() is None, reason="there is no C compiler here, or it is switched off"
+    in_use().native is None, reason="there is no C compiler here, or it is switched off"
 )
 
 

@@ -17,7 +17,7 @@ from octavo.util import kernels
 
 REAL = kernels.sources()
 
-pytestmark = pytest.mark.skipif(kernels.library() is None, reason="there is no C compiler here")
+pytestmark = pytest.mark.skipif(kernels.in_use().native is None, reason="there is no C compiler here")
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +27,7 @@ def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (tmp_path / f"{name}.c").write_text(f"int {name}(void) {{ return 1; }}")
     of(monkeypatch, tmp_path / "one.c", tmp_path / "two.c")
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernels, "_tried", lambda path: (None, True))  # they prove nothing
     forget()
     yield
     forget()
@@ -37,7 +38,7 @@ def of(monkeypatch: pytest.MonkeyPatch, *files: Path) -> None:
 
 
 def forget() -> None:
-    kernels._library.cache_clear()
+    kernels._chosen.cache_clear()
     kernels._say.cache_clear()
 
 
@@ -76,7 +77,7 @@ def test_ctrl_c_is_not_lost_when_the_compiler_has_ended_before(
 
     monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        kernels.library()
+        kernels.in_use()
 
 
 @pytest.mark.parametrize("real", [False, True])
@@ -84,13 +85,13 @@ def test_compiled_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     if real:
         of(monkeypatch, *REAL)
     monkeypatch.setattr(kernels, "OPTIONS", ("-O0", "-fPIC"))
-    found, name = kernels.library(), "decode" if real else "two"
+    found, name = kernels.in_use().native, "decode" if real else "two"
     assert hasattr(found, name)
     before = kept(tmp_path)
     assert len(before) == 1
     forget()
     no_compiling(monkeypatch)
-    assert hasattr(kernels.library(), name)
+    assert hasattr(kernels.in_use().native, name)
     assert kept(tmp_path) == before
 
 
@@ -105,28 +106,28 @@ def test_threads_that_need_the_kernels_compile_them_once(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(kernels, "_builds", builds)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: kernels.library(), range(4)))
+        found = list(pool.map(lambda _: kernels.in_use().native, range(4)))
     assert works(found[0]) and all(each is found[0] for each in found)
     assert len(asked) == 1
 
 
 def test_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_NATIVE", "0")
-    assert kernels.library() is None
+    assert kernels.in_use().native is None
     assert not kept(tmp_path)
 
 
 def test_a_compiler_that_fails_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels.shutil, "which", lambda name: "/bin/false")
-    with pytest.warns(UserWarning, match="no kernel that runs here: torch does their work"):
-        assert kernels.library() is None
+    with pytest.warns(UserWarning, match="makes does not load here: torch does the kernels' work"):
+        assert kernels.in_use().native is None
     assert not kept(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["cut", "cut to a page", "flipped bit", "another library", "empty"])
 def test_a_damaged_library_is_made_again(tmp_path: Path, damage: str) -> None:
     """One that was cut ended the process with SIGBUS."""
-    assert works(kernels.library())
+    assert works(kernels.in_use().native)
     (path,) = kept(tmp_path)
     whole = path.read_bytes()
     middle = len(whole) // 2
@@ -139,7 +140,7 @@ def test_a_damaged_library_is_made_again(tmp_path: Path, damage: str) -> None:
     }[damage]
     path.write_bytes(damaged)
     forget()
-    assert works(kernels.library())
+    assert works(kernels.in_use().native)
     assert kept(tmp_path) == [path] and len(path.read_bytes()) == len(whole)
 
 
@@ -150,7 +151,7 @@ def test_what_others_may_have_written_is_not_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, how: str
 ) -> None:
     """A shared cache let another user's code run."""
-    assert works(kernels.library())
+    assert works(kernels.in_use().native)
     (path,) = kept(tmp_path)
     place = path.parent if what == "folder" else path
     if how != "foreign":
@@ -168,7 +169,7 @@ def test_what_others_may_have_written_is_not_loaded(
     forget()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        assert works(kernels.library())
+        assert works(kernels.in_use().native)
     assert len(times) == 1 and len(loaded) == 1, "made anew, nothing else loaded"
     if what == "folder" or os.geteuid() != 0:
         assert len(said) == 1 and "cannot be kept in" in str(said[0].message)
@@ -181,13 +182,13 @@ def test_a_library_is_loaded_from_the_bytes_that_were_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is cut between the check and the loading."""
-    assert works(kernels.library())
+    assert works(kernels.in_use().native)
     (path,) = kept(tmp_path)
     load = kernels._loaded
     monkeypatch.setattr(kernels, "_loaded", lambda built: (os.truncate(path, 100), load(built))[1])
     no_compiling(monkeypatch)
     forget()
-    assert works(kernels.library())
+    assert works(kernels.in_use().native)
 
 
 @pytest.mark.parametrize("memory", [True, False])
@@ -196,7 +197,7 @@ def test_loaded_where_nothing_may_be_run_from_memory(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(os, "memfd_create", refused, raising=False)
     else:
         monkeypatch.delattr(os, "memfd_create", raising=False)
-    assert works(kernels.library())
+    assert works(kernels.in_use().native)
 
 
 def refused(*_: object) -> int:
@@ -205,11 +206,11 @@ def refused(*_: object) -> int:
 
 def test_other_sources_are_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system knows libraries by their path, which both may have had at their time."""
-    first = kernels.library()
-    kernels._library.cache_clear()
+    first = kernels.in_use().native
+    kernels._chosen.cache_clear()
     (tmp_path / "three.c").write_text("int three(void) { return 1; }")
     of(monkeypatch, tmp_path / "three.c")
-    second = kernels.library()
+    second = kernels.in_use().native
     assert works(first) and hasattr(second, "three") and not works(second)
     assert len(kept(tmp_path)) == 2
 
@@ -221,7 +222,7 @@ def test_a_compiler_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(kernels.shutil, "which", lambda name: slow)
     monkeypatch.setattr(kernels, "PATIENCE", 0.5)
     with pytest.warns(UserWarning, match="took more than .* s: torch does the kernels' work") as said:
-        assert kernels.library() is None
+        assert kernels.in_use().native is None
     assert len(said) == 1
     assert all(ended(int(process)) for process in started.read_text().split())
 
@@ -256,30 +257,30 @@ def test_a_build_that_does_not_load_is_tried_with_plainer_flags(
     script = f'echo "$@" >> "{asked}"\ncase "$*" in *-march*-shared*) {spoilt};; *) exec {real} "$@";; esac'
     which = compiler(tmp_path, script)
     monkeypatch.setattr(kernels.shutil, "which", lambda name: which)
-    assert works(kernels.library())
+    assert works(kernels.in_use().native)
     flags = [line for line in asked.read_text().splitlines() if " -shared" in line]
     assert "-march" in flags[0] and "-march" not in flags[-1]
     forget()
     no_compiling(monkeypatch)
-    assert works(kernels.library()), "what loaded is kept"
+    assert works(kernels.in_use().native), "what loaded is kept"
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     with pytest.warns(UserWarning, match="cannot be kept in .*OCTAVO_CACHE"):
-        assert works(kernels.library())
+        assert works(kernels.in_use().native)
 
 
-def test_a_user_without_a_home_compiles_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_tries_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> Path:
         raise StorageError("This user has no home.")
 
     monkeypatch.setattr(kernels, "default_cache", nowhere)
-    with pytest.warns(UserWarning, match="compiles its kernels again: This user has no home"):
-        assert works(kernels.library())
+    with pytest.warns(UserWarning, match="tries its kernels anew: This user has no home"):
+        assert works(kernels.in_use().native)
 
 
 def test_a_temporary_folder_that_others_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "replaceable", lambda path: True)
     with pytest.warns(UserWarning, match="can be changed by other users"):
-        assert kernels.library() is None
+        assert kernels.in_use().native is None

@@ -16,7 +16,7 @@ import pytest
 from octavo.util import kernels
 
 pytestmark = [
-    pytest.mark.skipif(kernels.library() is None, reason="there is no C compiler here"),
+    pytest.mark.skipif(kernels.in_use().native is None, reason="there is no C compiler here"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system forks no processes"),
 ]
 
@@ -63,18 +63,24 @@ int64_t nested(int64_t n, int32_t *times, int64_t *partial, int threads) {
 """
 
 
-@pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ctypes.CDLL]:
+@pytest.fixture(scope="module", params=["the pool", "torch's"])
+def native(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ctypes.CDLL]:
+    """The work, by threads of the one kind or the other."""
     folder = tmp_path_factory.mktemp("parallel")
     own = kernels.PACKAGE / "util"
     (folder / "uses.c").write_text(SOURCE % own)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTAVO_CACHE", str(folder))
         patch.setattr(kernels, "sources", lambda: [folder / "uses.c", own / "parallel.c"])
-        kernels._library.cache_clear()
-        found = kernels.library()
-    kernels._library.cache_clear()
+        patch.setattr(kernels, "_tried", lambda path: (None, True))
+        kernels._chosen.cache_clear()
+        found = kernels.in_use().native
+    kernels._chosen.cache_clear()
     assert found is not None
+    if request.param == "the pool":
+        found.borrow_threads(None, None, None)
+    elif "libgomp" not in Path("/proc/self/maps").read_text(encoding="utf-8"):
+        pytest.skip("torch has another OpenMP here")
     for name in ("once", "nested"):
         getattr(found, name).restype = ctypes.c_int64
     yield found
@@ -108,7 +114,7 @@ def test_of_several_callers_one_has_the_threads(native: ctypes.CDLL) -> None:
     assert counted(native, 100, 4, "nested") == 4
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: counted(native, 3000, 3), range(200)))
-    assert set(found) <= {1, 3}, "one caller has the pool, others work alone"
+    assert set(found) <= {1, 3}, "one caller has the pool, others work alone; torch's are for each"
 
 
 def test_idle_threads_sleep(native: ctypes.CDLL) -> None:
@@ -157,6 +163,7 @@ def test_a_process_that_is_forked_while_another_thread_works(native: ctypes.CDLL
 
 @pytest.mark.skipif(not TASKS.is_dir(), reason="this system does not show its threads")
 def test_signals_go_to_the_thread_that_was_there_before(native: ctypes.CDLL) -> None:
+    native.borrow_threads(None, None, None)  # what torch's do is torch's to say
     counted(native, 100, 8)
     assert sum(blocks(task, signal.SIGINT) for task in TASKS.iterdir()) >= 7
 
