@@ -150,9 +150,11 @@ class Worker:
             for scheduler, tickets in list(self._tickets.items()):
                 try:
                     for job, piece in scheduler.step():
-                        ticket = tickets[job]
+                        ticket, ended = tickets[job], not job.stream.open
+                        if not (ticket.pieced or ended):  # which is often so, and faster
+                            continue
                         ticket.add(job, piece)
-                        if not job.stream.open:
+                        if ended:
                             del tickets[job]
                         if ticket.pieced or ticket.ended:
                             woken.add(ticket)
