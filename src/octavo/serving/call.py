@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
@@ -43,6 +44,10 @@ class Call:
         self.started = self.ended = False
         self.status = 0
         self.size = 0  # bytes of the body
+
+    def query(self, name: str) -> str | None:
+        """What stands behind the path's question mark under a name."""
+        return parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [None])[0]
 
     async def asked(self, kind: type[A]) -> A:
         """The body. Raises Refusal."""
