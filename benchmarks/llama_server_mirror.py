@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,13 +80,11 @@ class Ours:
         self.process = subprocess.Popen(command, env={**os.environ, **key})
         end = time.monotonic() + START
         while time.monotonic() < end and self.process.poll() is None:
-            try:
-                requests.get(f"http://{flags.host}:{flags.port}/health", timeout=5)
-            except requests.RequestException:
-                time.sleep(0.05)
-            else:
-                self.flags = flags
-                return
+            with suppress(requests.RequestException):
+                if requests.get(f"http://{flags.host}:{flags.port}/health", timeout=5).ok:
+                    self.flags = flags
+                    return
+            time.sleep(0.05)
         raise RuntimeError("the server did not start")
 
     def stop(self) -> None:
@@ -106,6 +105,8 @@ def ours(request, monkeypatch) -> Iterator[None]:
     import utils  # pyrefly: ignore
 
     asked = re.findall(r'\bmodel="([^"]+)"', inspect.getsource(request.function))
+    if hasattr(request.node, "callspec") and (named := request.node.callspec.params.get("model")):
+        asked = [named]
 
     def start(server, timeout_seconds: int = 0) -> None:
         name = asked[0] if asked else server.model_alias or "model"

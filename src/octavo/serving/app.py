@@ -41,6 +41,7 @@ def routes(service: Service) -> list[Route]:
         "/v1/forecast": others.forecast,
         "/tokenize": tokens.tokenize,
         "/detokenize": tokens.detokenize,
+        "/tokenizer_info": tokens.info,
         "/completion": llama.completion,
         "/apply-template": llama.apply_template,
         "/props": llama.props,

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
@@ -44,6 +45,10 @@ class Call:
         self.started = self.ended = False
         self.status = 0
         self.size = 0  # bytes of the body
+
+    def query(self, name: str) -> str | None:
+        """What stands behind the path's question mark under a name."""
+        return parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [None])[0]
 
     async def asked(self, kind: type[A]) -> A:
         """The body. Raises Refusal."""

@@ -17,7 +17,7 @@ from octavo.serving.models import Served
 from octavo.serving.scheduler import Adjustment, Job
 from octavo.serving.schemas import ChatMessage, ChatRequest, Chosen, CompletionRequest
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.chat import ChatTemplate, has_chat
+from octavo.tokenizers.chat import ChatTemplate, has_chat, jinja
 
 CHARACTERS = 64
 """Of a prompt for each position of the context; a longer one is not even tokenized."""
@@ -234,6 +234,11 @@ def too_long(what: str, context: int, param: str = "prompt") -> Refusal:
         param,
         code="context_length_exceeded",
     )
+
+
+def template_of(tokenizer: Tokenizer) -> str:
+    """How conversations are read, as Jinja."""
+    return jinja() if has_chat(tokenizer) else "{{ messages | map(attribute='content') | join('\\n') }}"
 
 
 def read_chat(messages: Sequence[ChatMessage], served: Served, *, truncate: bool) -> Prompt:

@@ -6,7 +6,6 @@ import asyncio
 import math
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
 
 from octavo import __version__
 from octavo.generation.streams import Finish
@@ -14,7 +13,16 @@ from octavo.serving.answers import Choice, choices_of, finite, told
 from octavo.serving.call import Call
 from octavo.serving.engine_thread import Ticket
 from octavo.serving.errors import wrong
-from octavo.serving.jobs import Plan, Prompt, encoded, planned, read_chat, read_prompt, sampling_for
+from octavo.serving.jobs import (
+    Plan,
+    Prompt,
+    encoded,
+    planned,
+    read_chat,
+    read_prompt,
+    sampling_for,
+    template_of,
+)
 from octavo.serving.llama_server_schemas import (
     BiasUsed,
     DefaultParameters,
@@ -39,11 +47,9 @@ from octavo.serving.models import Served
 from octavo.serving.scheduler import Job
 from octavo.serving.schemas import MOST_TOKENS, Details
 from octavo.serving.service import Service, refuse_no_text, spelling_of
-from octavo.tokenizers.chat import has_chat, jinja
+from octavo.tokenizers.chat import has_chat
 from octavo.util.records import json_text
 
-PLAIN = "{{ messages | map(attribute='content') | join('\n') }}"
-"""The template of a model that was not tuned for conversations."""
 STOPS: Mapping[Finish, StopType] = {"end": "eos", "length": "limit", "stop": "word", "stuck": "word"}
 """How a text ended, in llama.cpp's words."""
 
@@ -88,7 +94,7 @@ class LlamaServer:
                 ids = sample.ids[choice.tokens : tokens]
                 ended = sample.finish is not None and tokens >= len(sample.ids)
                 scored = choice.scored(len(ids), len(text), ended=ended)
-                if ids and not (ended and sample.finish == "end" and not text):
+                if ids:
                     lines.append(chunk(asked, choice, text, ids, scored).model_dump(exclude_none=True))
                 if ended:
                     last = answer(asked, served, plan, ticket, choice, streamed=True)
@@ -98,11 +104,11 @@ class LlamaServer:
 
     async def props(self, call: Call) -> None:
         """What a model is, and what a request leaves open."""
-        async with self.service.models.using(model_of(call)) as served:
+        async with self.service.models.using(call.query("model")) as served:
             refuse_no_text(served)
             assert served.scheduler is not None
             tokenizer, settings = served.run.tokenizer, served.run.config.sampling
-            names = {id: name for name, id in tokenizer.special.items()}
+            name = spelling_of(served).name
             props = Props(
                 default_generation_settings=DefaultSettings(
                     n_ctx=served.run.model.context,
@@ -117,16 +123,16 @@ class LlamaServer:
                 ),
                 total_slots=served.scheduler.decoder.slots,
                 model_alias=served.name,
-                chat_template=jinja() if has_chat(tokenizer) else PLAIN,
-                bos_token="" if tokenizer.start is None else names.get(tokenizer.start, ""),
-                eos_token="" if tokenizer.end is None else names.get(tokenizer.end, ""),
+                chat_template=template_of(tokenizer),
+                bos_token=name(tokenizer.start) or "",
+                eos_token=name(tokenizer.end) or "",
                 build_info=f"octavo-{__version__}",
             )
             await call.answer(props.model_dump())
 
     async def slots(self, call: Call) -> None:
         """The slots of loaded models."""
-        wanted = model_of(call)
+        wanted = call.query("model")
         await call.answer(
             [
                 SlotState(
@@ -152,11 +158,6 @@ class LlamaServer:
         async with self.service.attending(call, asked) as served:
             prompt = await asyncio.to_thread(conversation, asked, served)
             await call.answer(InputTokens(input_tokens=len(prompt.ids)).model_dump())
-
-
-def model_of(call: Call) -> str | None:
-    """The model that a query names."""
-    return parse_qs(call.scope["query_string"].decode("latin-1")).get("model", [None])[0]
 
 
 def conversation(asked: TemplateRequest, served: Served) -> Prompt:

@@ -57,6 +57,7 @@ PATHS: dict[str, Told] = {
     "/v1/forecast": Told("POST", "Forecast what follows a table.", of.ForecastRequest, of.ForecastAnswer),
     "/tokenize": Told("POST", "A text as ids.", of.TokenizeRequest, of.Tokens),
     "/detokenize": Told("POST", "Ids as a text.", of.DetokenizeRequest, of.Content),
+    "/tokenizer_info": Told("GET", "Special tokens.", answer=of.TokenizerInfo, query="model"),
     "/completion": Told(
         "POST",
         "Go on from prompts, as llama.cpp's server does.",
@@ -80,7 +81,7 @@ PATHS: dict[str, Told] = {
 
 @cache
 def document() -> dict[str, Any]:
-    """OpenAPI 3.1."""
+    """OpenAPI 3.2, which knows event streams."""
     kinds = {kind for told in PATHS.values() for kind in (told.asked, told.answer, told.chunk) if kind} | {
         of.ErrorAnswer
     }
@@ -89,7 +90,7 @@ def document() -> dict[str, Any]:
         [(kind, "validation") for kind in ordered], ref_template="#/components/schemas/{model}"
     )
     return {
-        "openapi": "3.1.0",
+        "openapi": "3.2.0",
         "info": {
             "title": "Octavo",
             "version": __version__,
@@ -128,10 +129,12 @@ def _operation(path: str, told: Told) -> dict[str, Any]:
     if path == "/metrics":
         media = {"text/plain": {"schema": {"type": "string"}}}
     if told.chunk is not None:
+        data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _of(told.chunk)}
         media["text/event-stream"] = {
-            "schema": {
-                "type": "string",
-                "description": f"Each event's data is a {told.chunk.__name__}; then [DONE].",
+            "itemSchema": {
+                "type": "object",
+                "properties": {"data": data | {"description": "The last one is [DONE]."}},
+                "required": ["data"],
             }
         }
     found["responses"] = {"200": {"description": told.what, "content": media}} | {

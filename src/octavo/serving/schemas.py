@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    model_validator,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
@@ -225,13 +233,22 @@ class ChatRequest(Sampled):
 
 
 class TokenizeRequest(Asked):
-    """What /tokenize takes."""
+    """What /tokenize takes, by llama.cpp's names or by vLLM's."""
 
-    content: str
-    add_special: bool = False
+    content: str | None = None
+    """A text."""
+    prompt: str | None = None
+    """The same; where it is nothing but a special token's name, that token is meant."""
+    add_special: bool = Field(False, validation_alias=AliasChoices("add_special", "add_special_tokens"))
     """Whether the document's start stands first, as in a prompt."""
     with_pieces: bool = False
     """Whether each token's text is given, too."""
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if (self.content is None) == (self.prompt is None):
+            raise ValueError("give content or prompt, one of them")
+        return self
 
 
 class DetokenizeRequest(Asked):
@@ -526,12 +543,26 @@ class Tokens(Answer):
     """What /tokenize answers."""
 
     tokens: list[int] | list[Piece]
+    count: int
+    max_model_len: int
+    """Tokens that the model sees."""
 
 
 class Content(Answer):
-    """What /detokenize answers."""
+    """What /detokenize answers, by both names."""
 
     content: str
+    prompt: str
+
+
+class TokenizerInfo(Answer):
+    """What /tokenizer_info answers: names of special tokens, and the template of conversations as Jinja."""
+
+    tokenizer_class: str
+    bos_token: str | None
+    eos_token: str | None
+    pad_token: None = None
+    chat_template: str | None
 
 
 class Health(Answer):

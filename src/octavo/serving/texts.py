@@ -42,12 +42,13 @@ class CompletionForm:
         return self._choice(choice, text, new, ended=True, first=True) | {"octavo": more}
 
     def chunks(self, choice: Choice, text: str, new: int, *, first: bool, more: Row | None) -> list[Row]:
-        """Choices of a stream; `more` with the last."""
-        found = self._choice(choice, text, new, ended=more is not None, first=first)
+        """Choices of a stream: text, and at the end the reason alone, for some clients read no text beside it."""
+        found = self._choice(choice, text, new, ended=more is not None, first=first) | {"finish_reason": None}
+        rows = [found] if found["text"] or (found["logprobs"] or {}).get("tokens") else []
         if more is not None:
-            return [found | {"octavo": more}]
-        empty = not found["text"] and not (found["logprobs"] or {}).get("tokens")
-        return [] if empty else [found]
+            last = self._choice(choice, "", 0, ended=True, first=False)
+            rows.append(last | {"octavo": more})
+        return rows
 
     @staticmethod
     def _choice(choice: Choice, text: str, new: int, *, ended: bool, first: bool) -> Row:

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import httpx2
@@ -19,12 +20,14 @@ import torch
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
+from guards.common import ROOT
 from octavo.config import load_recipe
 from octavo.config.parts import parts
 from octavo.model.base import build_model
 from octavo.run.run import Run
 from octavo.run.saved import save_run
 from octavo.serving.app import application
+from octavo.serving import call
 from octavo.serving.http import Drained, listening, serve
 from octavo.serving.models import places_of
 from octavo.serving.openapi import PATHS
@@ -172,3 +175,10 @@ def refused(client: httpx2.Client, path: str = "/v1/completions", **fields: Any)
     assert answer.status_code >= 400, answer.text
     ErrorAnswer.model_validate_json(answer.content)
     return {"status": answer.status_code, **answer.json()["error"]}
+
+
+def fuzzer(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """benchmarks/serve_fuzz.py, for servers that wait no longer than a moment for bodies that never come."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setattr(call, "BODY_SECONDS", 2.0)
+    return import_module("serve_fuzz")

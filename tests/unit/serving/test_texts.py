@@ -47,9 +47,7 @@ def test_63_others_change_nothing(client: httpx2.Client, opened: Opened) -> None
     with ThreadPoolExecutor(64) as pool:
         found = list(pool.map(one, range(64)))
     assert found[17]["text"] == samples[0].text
-    ids = samples[0].log_probabilities
-    given = found[17]["logprobs"]["token_logprobs"]
-    assert given == ids[: len(given)] and len(ids) - len(given) <= 1  # an end has no text
+    assert found[17]["logprobs"]["token_logprobs"] == samples[0].log_probabilities
 
 
 def test_several_texts_are_the_samples_of_a_seed(client: httpx2.Client, opened: Opened) -> None:
@@ -145,6 +143,18 @@ def test_an_echo_has_the_log_probabilities_of_the_model(
             np.testing.assert_allclose(best, top, atol=2e-5)
 
 
+def test_the_end_is_a_token_without_text(client: httpx2.Client, opened: Opened) -> None:
+    """So what follows a prompt has as many log-probabilities as ids, which lm-evaluation-harness counts on."""
+    end = {str(opened("char").tokenizer.end): 100.0}
+    (choice,) = asked(client, prompt=PROMPT, echo=True, logprobs=1, max_tokens=1, logit_bias=end)["choices"]
+    assert choice["octavo"]["finish"] == "end" and choice["text"] == PROMPT
+    assert choice["logprobs"]["tokens"] == [*PROMPT, ""]
+    assert choice["logprobs"]["token_logprobs"][-1] == choice["octavo"]["end_logprob"]
+    how = {"messages": [{"role": "user", "content": "the"}], "logit_bias": end, "logprobs": True}
+    (choice,) = asked(client, "/v1/chat/completions", **how)["choices"]
+    assert [one["bytes"] for one in choice["logprobs"]["content"]] == [[]]
+
+
 def test_a_prompt_is_scored_without_an_answer(client: httpx2.Client) -> None:
     for logprobs in (0, 1):
         (choice,) = asked(client, prompt=PROMPT, echo=True, logprobs=logprobs, max_tokens=0)["choices"]
@@ -152,8 +162,8 @@ def test_a_prompt_is_scored_without_an_answer(client: httpx2.Client) -> None:
         assert len(choice["logprobs"]["tokens"]) == len(PROMPT)
         assert None not in choice["logprobs"]["token_logprobs"]  # the document's start stands before it
         assert {len(one) for one in choice["logprobs"]["top_logprobs"]} <= {1, 1 + logprobs}
-    (chunk,) = streamed(client, prompt=PROMPT, echo=True, max_tokens=0)
-    assert chunk["choices"][0]["text"] == PROMPT
+    first, last = streamed(client, prompt=PROMPT, echo=True, max_tokens=0)
+    assert first["choices"][0]["text"] == PROMPT and last["choices"][0]["text"] == ""
 
 
 def test_an_echo_with_greedy_choice_is_the_best(client: httpx2.Client) -> None:
@@ -324,6 +334,21 @@ def test_tokens_forth_and_back(client: httpx2.Client, opened: Opened) -> None:
     pieces = asked(client, "/tokenize", content=PROMPT, with_pieces=True)["tokens"]
     assert "".join(one["piece"] for one in pieces) == PROMPT and [one["id"] for one in pieces] == found
     assert asked(client, "/tokenize", content="")["tokens"] == []
+
+
+def test_tokens_by_the_names_of_vllm(client: httpx2.Client, opened: Opened) -> None:
+    """With which lm-evaluation-harness has the model's own tokenizer from the server."""
+    tokenizer = opened("char").tokenizer
+    told = asked(client, "/tokenize", prompt=PROMPT, add_special_tokens=True)
+    assert told["tokens"] == [tokenizer.start, *tokenizer.encode(PROMPT).tolist()]
+    assert told["count"] == len(told["tokens"]) and told["max_model_len"] == CONTEXT
+    assert asked(client, "/detokenize", tokens=told["tokens"][1:])["prompt"] == PROMPT
+    info = client.get("/tokenizer_info", params={"model": "char"}).json()
+    assert asked(client, "/tokenize", prompt=info["eos_token"])["tokens"] == [tokenizer.end]
+    assert refused(client, "/tokenize", content=info["eos_token"])["code"] == "not_in_vocabulary"
+    assert "assistant" in client.get("/tokenizer_info", params={"model": "chat"}).json()["chat_template"]
+    for fields in ({}, {"prompt": "a", "content": "a"}):
+        assert refused(client, "/tokenize", **fields)["status"] == 400
 
 
 # Wrong requests
