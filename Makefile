@@ -7,13 +7,14 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraint
 PINS   := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types clean
+.PHONY: help demo test lint format types docs clean
 
 help:
 	@echo "make demo     train a small GPT on stories made on the spot, and read what it writes"
 	@echo "make test     run the tests (ARGS='tests/unit -x' for some of them)"
 	@echo "make lint     check style with ruff          make format   let ruff put it right"
 	@echo "make types    check types with pyrefly       make clean    remove .venv and caches (runs/ stays)"
+	@echo "make docs     build the documentation as a site that needs no network: build/site/index.html"
 	@echo "PYTHON=python3.12 make demo                  choose the Python that .venv is made with"
 
 demo: $(VENV)/installed
@@ -34,6 +35,9 @@ format: $(VENV)/installed-dev
 
 types: $(VENV)/installed-dev
 	$(BIN)/pyrefly check
+
+docs: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

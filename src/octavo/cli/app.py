@@ -62,7 +62,7 @@ app = App(
     suppress_keyboard_interrupt=False,  # main says so
 )
 VERBS = {
-    "Begin": ("demo", "train", "plan", "recipes", "doctor"),
+    "Begin": ("demo", "open", "train", "plan", "recipes", "doctor"),
     "Use a model": ("generate", "write", "chat", "translate", "forecast", "serve"),
     "Look at runs": ("runs", "info", "eval", "explain"),
     "Compare": ("compare", "study"),

@@ -105,6 +105,27 @@ void counting_contexts(const Level *levels, int orders, const int32_t *tokens, c
     together(rows * length > 4096 ? threads : 1, contexts, &all);
 }
 
+// What most often came next, token by token, in the longest context that anything followed: of at most `most` tokens
+// after a text of `length` the tokens, and the share that each has there. Returns how many it finds.
+int64_t counting_follow(const Level *levels, int orders, const int32_t *text, int64_t length, int64_t most, int32_t *tokens,
+               float *shares) {
+    int32_t places[64];
+    begin(orders, places);
+    for (int64_t t = 0; t < length; t++) step(levels, orders, places, text[t]);
+    for (int64_t i = 0; i < most; i++) {
+        int k = orders - 1;
+        while (k > 0 && (places[k] < 0 || levels[k].start[places[k]] == levels[k].start[places[k] + 1])) k--;
+        if (!k) return i;
+        const Level *level = levels + k;
+        int32_t best = level->start[places[k]];
+        for (int32_t j = best + 1; j < level->start[places[k] + 1]; j++)
+            if (level->share[j] > level->share[best]) best = j;
+        shares[i] = level->share[best];
+        step(levels, orders, places, tokens[i] = level->token[best]);
+    }
+    return most;
+}
+
 // What is known of the contexts of `count` positions: (count, 2 (orders − 1)).
 static void known_of(const Level *levels, int orders, const int32_t *places, float *known) {
     for (int k = 1; k < orders; k++) {

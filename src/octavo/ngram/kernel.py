@@ -100,6 +100,17 @@ class Tables:
         native.counting_contexts(self._array, self.orders, *given, _address(found), torch.get_num_threads())
         return found
 
+    def follow(self, text: Sequence[int], most: int) -> tuple[list[int], list[float]]:
+        """What most often came next, token by token, in the longest context that anything followed: at most so many
+        tokens, and the share (see `Table`) that each has there."""
+        last = np.array(text[max(0, len(text) - self.orders + 1) :], np.int32)
+        if (native := compiled()) is None:
+            return self._follow(last.tolist(), most)
+        tokens, shares = np.empty(most, np.int32), np.empty(most, np.float32)
+        where = _address(last), len(last), most, _address(tokens), _address(shares)
+        found = native.counting_follow(self._array, self.orders, *where)
+        return tokens[:found].tolist(), shares[:found].tolist()
+
     def known(self, places: np.ndarray) -> np.ndarray:
         """(N, 2 (K − 1)): of the contexts of one token and more, `Table.known`; 0 where never counted."""
         count = len(places)
@@ -154,6 +165,21 @@ class Tables:
         where = (_address(text), text.shape[1], _address(spans), rows, stride)
         of = (self._array, self.orders, self.vocab_size, ctypes.byref(gate))
         native.counting_predict(*of, *where, _address(logits), _address(out), torch.get_num_threads())
+
+    def _follow(self, text: list[int], most: int) -> tuple[list[int], list[float]]:
+        written, shares = list(text), []
+        while written and len(shares) < most:
+            last = np.array([written[-self.orders :]], np.int32)
+            for k, place in reversed([*enumerate(self._contexts(last, None)[0, -1])][1:]):
+                begin, end = self.tables[k].start[place : place + 2] if place >= 0 else (0, 0)
+                if begin < end:
+                    best = begin + int(self.tables[k].share[begin:end].argmax())
+                    written.append(int(self.tables[k].token[best]))
+                    shares.append(float(self.tables[k].share[best]))
+                    break
+            else:
+                break
+        return written[len(text) :], shares
 
     def _contexts(self, tokens: np.ndarray, fresh: np.ndarray | None) -> np.ndarray:
         rows, length = tokens.shape
@@ -252,25 +278,14 @@ def compiled(native: ctypes.CDLL) -> None:
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     levels: tuple[Any, ...] = (pointer, count)
     takes: dict[str, tuple[Any, ...]] = {
+        "rank_pairs": (pointer, pointer, number, number, number, *[pointer] * 4),
         "contexts": (*levels, pointer, pointer, number, number, pointer, count),
+        "follow": (*levels, pointer, number, number, pointer, pointer),
         "known": (*levels, pointer, number, pointer, count),
         "mix": (*levels, number, pointer, pointer, number, pointer, count),
         "slopes": (*levels, number, pointer, pointer, number, pointer, count),
-        "predict": (
-            *levels,
-            number,
-            pointer,
-            pointer,
-            number,
-            pointer,
-            number,
-            number,
-            *[pointer] * 2,
-            count,
-        ),
+        "predict": (*levels, number, pointer, pointer, number, pointer, *[number] * 2, *[pointer] * 2, count),
     }
     for name, types in takes.items():
         function = getattr(native, f"counting_{name}")
-        function.argtypes, function.restype = types, None
-    native.counting_rank_pairs.argtypes = (pointer, pointer, number, number, number, *[pointer] * 4)
-    native.counting_rank_pairs.restype = number
+        function.argtypes, function.restype = types, number if name in ("rank_pairs", "follow") else None

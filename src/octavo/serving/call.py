@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -85,6 +86,22 @@ class Call:
             )
         return b"".join(parts)
 
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes, however long it is. Raises Gone, and Refusal where nothing comes for too long."""
+        more = True
+        while more:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    message = await self._receive()
+            except TimeoutError:
+                raise Refusal(
+                    408, "The body did not come in time.", headers={"Connection": "close"}
+                ) from None
+            if message["type"] != "http.request":
+                raise Gone
+            more = message.get("more_body", False)
+            yield message.get("body", b"")
+
     @asynccontextmanager
     async def attended(self, seconds: float) -> AsyncIterator[None]:
         """Within the context a client that leaves ends it: Gone. So does a deadline: Refusal."""
@@ -120,9 +137,11 @@ class Call:
         body = json_text(data, ensure_ascii=False).encode("utf-8", "replace")
         await self.content(body, "application/json", status=status)
 
-    async def content(self, body: bytes, media: str, *, status: int = 200) -> None:
+    async def content(
+        self, body: bytes, media: str, *, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """A whole answer."""
-        await self._start(status, {"content-type": media, "content-length": str(len(body))})
+        await self._start(status, {"content-type": media, "content-length": str(len(body)), **headers})
         self.ended = True
         await self._out({"type": "http.response.body", "body": body})
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.errors import InputError, OctavoError, RunFolderError
+from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
 from octavo.generation.sampling import Precision
 from octavo.model.adapters import merged
@@ -247,7 +248,7 @@ class Models:
             model = merged(run.model.eval())
             window = run.config.sampling.window
             decoder = fastest_decoder(model)(model, slots=slots, precision=self.precision, window=window)
-            scheduler = Scheduler(decoder)
+            scheduler = Scheduler(decoder, Drafts.of(decoder))
         return Served(
             name=name,
             key=key,

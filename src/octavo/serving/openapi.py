@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from octavo import __version__
+from octavo.serving import llama_server_schemas as llama
 from octavo.serving import schemas as of
 
 REFUSED: dict[str, str] = {
@@ -38,6 +39,8 @@ class Told:
     asked: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
     chunk: type[BaseModel] | None = None
+    query: str | None = None
+    """What may stand behind a question mark."""
 
 
 PATHS: dict[str, Told] = {
@@ -47,10 +50,25 @@ PATHS: dict[str, Told] = {
     "/v1/chat/completions": Told(
         "POST", "Answer a conversation.", of.ChatRequest, of.ChatCompletion, chunk=of.ChatChunk
     ),
+    "/v1/chat/completions/input_tokens": Told(
+        "POST", "How long a conversation is.", llama.TemplateRequest, llama.InputTokens
+    ),
     "/v1/translate": Told("POST", "Translate sentences.", of.TranslateRequest, of.TranslateAnswer),
     "/v1/forecast": Told("POST", "Forecast what follows a table.", of.ForecastRequest, of.ForecastAnswer),
     "/tokenize": Told("POST", "A text as ids.", of.TokenizeRequest, of.Tokens),
     "/detokenize": Told("POST", "Ids as a text.", of.DetokenizeRequest, of.Content),
+    "/completion": Told(
+        "POST",
+        "Go on from prompts, as llama.cpp's server does.",
+        llama.LlamaRequest,
+        llama.LlamaAnswers,
+        chunk=llama.LlamaEvent,
+    ),
+    "/apply-template": Told(
+        "POST", "A conversation as the model reads it.", llama.TemplateRequest, llama.Rendered
+    ),
+    "/props": Told("GET", "What a model is.", answer=llama.Props, query="model"),
+    "/slots": Told("GET", "Places for texts under way.", answer=llama.SlotStates, query="model"),
     "/v1/models": Told("GET", "All models.", answer=of.ModelList),
     "/v1/models/{name:path}": Told("GET", "A model, or RUN@STEP.", answer=of.ModelCard),
     "/health": Told("GET", "Whether the server is there.", answer=of.Health),
@@ -97,6 +115,8 @@ def _operation(path: str, told: Told) -> dict[str, Any]:
     if "{" in path:
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         found |= {"operationId": "v1_models_one", "parameters": [name]}
+    if told.query is not None:
+        found["parameters"] = [{"name": told.query, "in": "query", "schema": {"type": "string"}}]
     if told.asked is not None:
         found["requestBody"] = {
             "required": True,

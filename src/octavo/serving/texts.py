@@ -15,7 +15,7 @@ from octavo.serving.errors import wrong
 from octavo.serving.jobs import Plan, chat_plan, completion_plan
 from octavo.serving.models import Served
 from octavo.serving.schemas import ChatRequest, CompletionRequest, Sampled
-from octavo.serving.service import Service, head, spelling_of
+from octavo.serving.service import Service, head, refuse_no_text, spelling_of
 from octavo.tokenizers.chat import has_chat
 from octavo.util.records import json_text
 
@@ -87,7 +87,7 @@ class ChatForm:
             return {"index": choice.index, "delta": delta, "logprobs": logprobs, "finish_reason": None}
 
         scored = choice.scored(new, len(text), ended=more is not None)
-        found = [piece({"role": "assistant", "content": ""})] if first else []
+        found = [piece({"role": "assistant", "content": None})] if first else []
         if text or scored:
             found.append(piece({"content": text}, choice.chat_logprobs(scored)))
         if more is not None:
@@ -118,8 +118,7 @@ class Texts:
         self, call: Call, asked: Any, plans: Callable[[Any, Served, object], Plan], form: Form
     ) -> None:
         async with self.service.attending(call, asked) as served:
-            if served.scheduler is None:
-                raise wrong(f"This model goes on from no text: its task is {served.task}.", "model")
+            refuse_no_text(served)
             if asked.attribution and counts_of(served.run.model) is None:
                 raise wrong("This model counts nothing beside its network (model.counts).", "attribution")
             if call.size <= INLINE:
@@ -170,16 +169,17 @@ class Texts:
             if not sent:
                 self.service.metrics.seconds["first_token"].add(time.monotonic() - call.begun)
             texts: dict[int, list[str]] = {}
-            for place, piece in pieces:
-                texts.setdefault(place, []).append(piece)
+            tokens = {piece.place: piece.tokens for piece in pieces}
+            for piece in pieces:
+                texts.setdefault(piece.place, []).append(piece.text)
             lines = []
             for place, some in texts.items():
                 choice = choices[place]
-                sample = choice.job.stream.sample
-                ended = sample.finish is not None and choice.tokens + len(some) >= len(sample.ids)
+                sample, new = choice.job.stream.sample, tokens[place] - choice.tokens
+                ended = sample.finish is not None and tokens[place] >= len(sample.ids)
                 more = await self._more(asked, served, choice) if ended else None
                 first = place not in started
-                for row in form.chunks(choice, "".join(some), len(some), first=first, more=more):
+                for row in form.chunks(choice, "".join(some), new, first=first, more=more):
                     told = begin | {"choices": [row]} | ({} if started else {"octavo": details})
                     lines.append(json_text(told, ensure_ascii=False))
                     started.add(place)
