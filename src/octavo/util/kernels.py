@@ -78,7 +78,10 @@ def in_use() -> Kernels:
 
 def _loaded_at(path: Path) -> ctypes.CDLL:
     """A library, to which torch's OpenMP lends its threads where it is GNU's and in this process; see parallel.h."""
-    native = ctypes.CDLL(str(path))
+    return _with_threads(ctypes.CDLL(str(path)))
+
+
+def _with_threads(native: ctypes.CDLL) -> ctypes.CDLL:
     try:
         openmp = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         native.borrow_threads(openmp.GOMP_parallel, openmp.omp_get_thread_num, openmp.omp_get_num_threads)
@@ -188,7 +191,7 @@ def _built(asked: str, refused: list[str]) -> Iterator[Kernels]:
         path = BUILT / Path(variants[name].file).name
         try:
             whole = hashlib.sha256(path.read_bytes()).hexdigest() == variants[name].sha256
-            native = _loaded_at(path) if whole else None
+            native = ctypes.CDLL(str(path)) if whole else None  # which runs nothing of it but `score`
         except OSError as error:
             refused.append(f"{name} cannot be loaded ({error.strerror or error})")
             continue
@@ -203,7 +206,7 @@ def _built(asked: str, refused: list[str]) -> Iterator[Kernels]:
         complaint = _complaint(path, variants[name].sha256)
         if complaint is None:
             why = "; ".join(["it came with the package and proved itself here", *refused])
-            yield Kernels(native, name, why)
+            yield Kernels(_with_threads(native), name, why)
         else:
             refused.append(f"{name} {complaint}")
             _say(f"The kernels for {name} {complaint} on this processor: the next best are taken.")
