@@ -26,8 +26,8 @@ from octavo.config.parts import parts
 from octavo.model.base import build_model
 from octavo.run.run import Run
 from octavo.run.saved import save_run
-from octavo.serving.app import application
 from octavo.serving import call
+from octavo.serving.app import application
 from octavo.serving.http import Drained, listening, serve
 from octavo.serving.models import places_of
 from octavo.serving.openapi import PATHS
