@@ -9,10 +9,15 @@ from pathlib import Path
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp
 
+from octavo.browser.acting import Acting
+from octavo.browser.commands import Jobs
+from octavo.browser.dropped import Texts
 from octavo.browser.guard import PageGuard, Tickets, parameter
 from octavo.browser.page import SECURE, page, policy
+from octavo.browser.playing import Playing
+from octavo.browser.preferences import Preferences
 from octavo.browser.runs import START, Cursor, Followed, lines_after
-from octavo.browser.windows import TICK, Windows
+from octavo.browser.windows import Windows
 from octavo.browser.work import Work
 from octavo.serving.app import Paths, routes
 from octavo.serving.call import Call, Endpoint
@@ -25,7 +30,6 @@ QUIET = 10.0
 """Seconds without news after which a window is told that the server is still there."""
 MOST_TEXT = 2**20
 """Bytes of a sample or a log that are given, its end."""
-GONE = "There is no such run any more."
 
 
 class Looking:
@@ -57,7 +61,7 @@ class Looking:
 
     async def metrics(self, call: Call) -> None:
         """New lines of a run's metrics.jsonl beyond a cursor, as they stand there."""
-        run = await self.run(call)
+        run = await self._run(call)
         try:
             cursor = Cursor.of(given) if (given := parameter(call.scope, "after")) else START
         except ValueError:
@@ -68,12 +72,12 @@ class Looking:
 
     async def sample(self, call: Call) -> None:
         """What a run wrote at a step."""
-        run, step = await self.run(call), number(call, "step")
+        run, step = await self._run(call), number(call, "step")
         await self._text(call, run.folder.samples / f"step-{step:06d}.txt")
 
     async def log(self, call: Call) -> None:
         """What a run said."""
-        await self._text(call, (await self.run(call)).folder.log)
+        await self._text(call, (await self._run(call)).folder.log)
 
     async def report(self, call: Call) -> None:
         """A run's report, or the page of its explainer, shut off from this server."""
@@ -81,7 +85,7 @@ class Looking:
         if name is None:
             raise wrong("which is report or explain.", "which")
         try:
-            found = await asyncio.to_thread(((await self.run(call)).path / name).read_bytes)
+            found = await asyncio.to_thread(((await self._run(call)).path / name).read_bytes)
         except OSError:
             raise Refusal(404, "There is no such page yet.") from None
         headers = {
@@ -90,15 +94,8 @@ class Looking:
         }
         await call.content(found, "text/html; charset=utf-8", headers=headers)
 
-    async def run(self, call: Call) -> Followed:
-        """The run that a request names. Raises Refusal."""
-        name = parameter(call.scope, "run")
-        if (found := self.windows.runs.get(name)) is None:
-            await self.windows.look(within=TICK)
-            found = self.windows.runs.get(name)
-        if found is None:
-            raise Refusal(404, GONE, param="run")
-        return found
+    async def _run(self, call: Call) -> Followed:
+        return await self.windows.run(parameter(call.scope, "run"))
 
     async def _text(self, call: Call, path: Path) -> None:
         def read() -> bytes:
@@ -129,8 +126,11 @@ def number(call: Call, name: str) -> int:
 
 def application(service: Service, *, work: Work, token: str, tickets: Tickets) -> ASGIApp:
     """All of it behind the guard: the page, what it asks for, and the models, as `octavo serve` has them."""
-    windows = Windows(work, service.models)
-    looking = Looking(service, windows)
+    texts, jobs = Texts(work.texts), Jobs(work.jobs)
+    windows = Windows(work, service.models, (texts, jobs))
+    preferences = Preferences(work.preferences)
+    looking, acting = Looking(service, windows), Acting(windows, texts, jobs, preferences)
+    playing = Playing(service, preferences)
 
     async def ticket(call: Call) -> None:
         await call.answer({"ticket": tickets.new()})
@@ -143,8 +143,24 @@ def application(service: Service, *, work: Work, token: str, tickets: Tickets) -
         "/api/sample": looking.sample,
         "/api/log": looking.log,
         "/api/page": looking.report,
+        "/api/said": acting.log,
+    }
+    does: dict[str, Callable[[Call], Awaitable[None]]] = {
+        "/api/text": acting.new_text,
+        "/api/look": acting.look,
+        "/api/foretell": acting.foretell,
+        "/api/start": acting.start,
+        "/api/stop": acting.stop,
+        "/api/model": playing.model,
+        "/api/write": playing.write,
+        "/api/next": playing.next,
+        "/api/translate": playing.translate,
+        "/api/judge": playing.judge,
+        "/api/judged": playing.judged,
     }
     own = [Route(path, Endpoint(path, one, service.done), methods=["GET"]) for path, one in reads.items()]
+    own += [Route(path, Endpoint(path, one, service.done), methods=["POST"]) for path, one in does.items()]
+    own.append(Route("/api/file", Endpoint("/api/file", acting.file, service.done), methods=["PUT"]))
     return PageGuard(
         Paths(Router([*own, *routes(service)], redirect_slashes=False)), token=token, tickets=tickets
     )

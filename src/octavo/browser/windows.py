@@ -14,9 +14,11 @@ from octavo import __version__
 from octavo.browser.runs import Followed
 from octavo.browser.studies import FollowedStudy
 from octavo.browser.work import Found, Work
+from octavo.serving.errors import Refusal
 from octavo.serving.models import Models, Place
 from octavo.util.records import json_text
 
+GONE = "There is no such run any more."
 TICK = 1.0
 """Seconds between two looks."""
 PATIENCE = 20
@@ -25,9 +27,10 @@ PATIENCE = 20
 
 @dataclass(frozen=True)
 class About:
-    """What the page says of itself."""
+    """What the page says of itself. `runs`: where new ones go, as a command would name it."""
 
     folder: str
+    runs: str
     version: str
     empty: bool
     cut: bool
@@ -74,6 +77,15 @@ class Windows:
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
 
+    async def run(self, id: str) -> Followed:
+        """A run by its name. Raises Refusal."""
+        if (found := self.runs.get(id)) is None:
+            await self.look(within=TICK)
+            found = self.runs.get(id)
+        if found is None:
+            raise Refusal(404, GONE, param="run")
+        return found
+
     def soon(self) -> None:
         """Look for new folders at the next look."""
         self._next_walk = 0.0
@@ -106,6 +118,7 @@ class Windows:
         found: dict[str, Any] = {
             "about": About(
                 folder=str(self.work.folder.resolve()),
+                runs=str(self.work.runs),
                 version=__version__,
                 empty=not self.runs,
                 cut=self._found.cut,

@@ -11,13 +11,12 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.types import Receive, Scope, Send
 
 from octavo.serving.engine_thread import Failed
 from octavo.serving.errors import INTERNAL, Refusal, wrong
 from octavo.serving.guard import refuse
-from octavo.serving.schemas import Asked
 from octavo.util.records import json_text
 
 LOG = logging.getLogger("octavo.serve")
@@ -28,7 +27,7 @@ BODY_SECONDS = 30.0
 SEND_SECONDS = 30.0
 """A client that takes no byte for so long is cut off."""
 JSON = ("application/json", "")
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=BaseModel)
 
 
 class Gone(Exception):

@@ -76,6 +76,7 @@ def test_a_stream_of_news_ends_with_the_server(tmp_path: Path) -> None:
     with opened(tmp_path) as window, window.client() as client:
         assert window.things(client)["about"] == {
             "folder": str(tmp_path.resolve()),
+            "runs": str(tmp_path / "runs"),
             "version": window.things(client)["about"]["version"],
             "empty": True,
             "cut": False,

@@ -137,7 +137,7 @@ export function Chart(props: ChartProps) {
     }
     pen.save();
     pen.beginPath();
-    pen.rect(LEFT, TOP - 4, width - LEFT - RIGHT, height - TOP - BOTTOM + 8);
+    pen.rect(LEFT - 4, TOP - 4, width - LEFT - RIGHT + 8, height - TOP - BOTTOM + 8);
     pen.clip();
     for (const { y, label } of marks) {
       const at = scale.y(y);

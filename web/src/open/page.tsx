@@ -5,10 +5,11 @@ import { say } from "../strings";
 import { address, useRoute, VIEWS, type View } from "./route";
 import { runsOf, useThings, type About } from "./things";
 import { shortName, TimeLeft } from "./pieces";
+import { Start } from "./start";
 import { Watch } from "./watch";
 import { firstLanguage, keepLanguage, stringsOf, useWords, Words, type Language } from "./words";
 
-const ROOMS: Record<View, () => preact.JSX.Element> = { start: Watch, watch: Watch, play: Watch, inside: Watch, away: Watch };
+const ROOMS: Record<View, () => preact.JSX.Element> = { start: Start, watch: Watch, play: Watch, inside: Watch, away: Watch };
 
 export function Page() {
   const [language, set] = useState<Language>(firstLanguage), [theme, setTheme] = useState(0), s = stringsOf(language);

@@ -1,6 +1,7 @@
 // Small things that several views show.
 import { useEffect, useState } from "preact/hooks";
 import { say } from "../strings";
+import { Refused } from "./api";
 import type { Run } from "./things";
 import { lasting, useWords } from "./words";
 
@@ -36,4 +37,12 @@ export function Command({ words, label }: { words: string; label?: string }) {
       <button type="button" onClick={copy}>{copied ? s.copied : s.copy}</button>
     </div>
   );
+}
+
+/** What the server refused, in words; nothing where nothing went wrong. */
+export function Trouble({ of }: { of: unknown }) {
+  const { s } = useWords();
+  if (of === null || of === undefined || (of as Error).name === "AbortError") return null;
+  const told = of instanceof Refused ? (of.status === 0 ? s.gone : (s.codes[of.code] ?? of.message)) : of instanceof TypeError ? s.gone : String((of as Error)?.message ?? of);
+  return <p class="oo-warning" role="alert">{told.split("\n").map((line, n) => <span key={n}>{line}<br /></span>)}</p>;
 }

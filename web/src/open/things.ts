@@ -26,7 +26,7 @@ export interface Job {
   code: number | null; ended: number | null; said: string[]; error: string | null; result: string | null;
 }
 
-export interface About { folder: string; version: string; empty: boolean; cut: boolean }
+export interface About { folder: string; runs: string; version: string; empty: boolean; cut: boolean }
 
 export type Connection = "waiting" | "here" | "gone" | "refused";
 const FIRST_PAUSE = 500, LONGEST_PAUSE = 4000;

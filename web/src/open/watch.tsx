@@ -2,16 +2,18 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { short } from "../format";
 import { say } from "../strings";
-import { ask } from "./api";
+import { addressOf, ask } from "./api";
 import { Chart, type Banded, type Curve } from "./chart";
 import { curves } from "./curves";
-import { Command, shortName, TimeLeft } from "./pieces";
+import { Jobs, start } from "./jobs";
+import { Command, shortName, TimeLeft, Trouble } from "./pieces";
 import { address, put, useRoute } from "./route";
 import { band, Smoothed, type Points, type Table } from "./series";
-import { runsOf, useThings, type Run, type Study } from "./things";
+import { runsOf, useThings, type Job, type Run, type Study } from "./things";
 import { ago, count, useWords } from "./words";
 
 const COLOURS = 10, DASHES: number[][] = [[], [7, 4], [2, 3], [10, 3, 2, 3], [1, 5]], FIRST = 6, FILTERED = 9;
+const MORE = [5, 30];
 const LOSS = "loss", BITS = "validation.bits_per_byte", SMOOTH = "0.6";
 
 /** The colour of the nth run shown. */
@@ -41,15 +43,19 @@ export function Watch() {
   const show = (ids: string[]) => put({ run: ids, none: ids.length ? null : "1" });
   if (!every.length)
     return (
-      <section class="oo-empty">
-        <h1>{s.watchTitle}</h1>
-        <p>{s.noRuns}</p>
-        <p><a class="oo-button oo-primary" href={address("start")}>{s.startOne}</a></p>
-      </section>
+      <>
+        <Jobs kinds={["train", "more", "demo", "tune"]} />
+        <section class="oo-empty">
+          <h1>{s.watchTitle}</h1>
+          <p>{s.noRuns}</p>
+          <p><a class="oo-button oo-primary" href={address("start")}>{s.startOne}</a></p>
+        </section>
+      </>
     );
   return (
     <div class="oo-watch">
       <div class="oo-lead"><h1>{s.watchTitle}</h1><p>{s.watchLead}</p></div>
+      <Jobs kinds={["train", "more", "demo", "tune"]} />
       {missing.length > 0 && <p class="oo-banner" role="status">{say(s.deleted, { names: missing.map(shortName).join(", ") })} <button type="button" onClick={() => show(shown)}>{s.close}</button></p>}
       <div class="oo-split">
         <RunList runs={every} shown={shown} focus={focus?.id ?? null} show={show} />
@@ -181,7 +187,10 @@ function Curves({ runs, studies }: { runs: Run[]; studies: Study[] }) {
 }
 
 function About({ run }: { run: Run }) {
-  const { s, language } = useWords();
+  const { s, language } = useWords(), them = useThings(), [trouble, setTrouble] = useState<unknown>(null);
+  const job = them.all<Job>("job").find((each) => each.running && each.about === run.path);
+  const more = (minutes: number | null) => start({ kind: "more", run: run.id, minutes }).then(() => setTrouble(null), setTrouble);
+  const mayGoOn = !run.held && !job && run.checkpoints.length > 0 && !run.changed.length;
   const facts: [string, string][] = [];
   if (run.promise) facts.push([s.promised, say(s.promisedValue, { bits: run.promise.bits.toFixed(2), within: run.promise.within.toFixed(2) })]);
   if (run.came_out !== null) facts.push([s.cameOut, run.came_out.toFixed(3)]);
@@ -195,6 +204,15 @@ function About({ run }: { run: Run }) {
       {run.changed.length > 0 && <p class="oo-warning">{say(s.textChanged, { text: run.changed.join(", ") })}</p>}
       <dl class="oo-facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
       {run.verdict.length > 0 && <><h3>{s.said}</h3><ul class="oo-said">{run.verdict.map((each) => <li key={each}>{each}</li>)}</ul></>}
+      {run.held && !job && <p class="oo-note">{s.heldElsewhere}</p>}
+      <div class="oo-actions">
+        {run.checkpoints.length > 0 && <a class="oo-button oo-primary" href={address("play", { run: run.id })}>{s.playIt}</a>}
+        {job && <button type="button" title={s.stopNote} disabled={job.stopping} onClick={() => ask("/api/stop", { body: { job: job.id } }).then(() => setTrouble(null), setTrouble)}>{s.stop}</button>}
+        {mayGoOn && run.state === "stopped" && <button type="button" onClick={() => more(null)}>{s.goOn}</button>}
+        {mayGoOn && run.minutes !== null && MORE.map((n) => <button type="button" key={n} onClick={() => more(n)}>{say(s.moreMinutes, { n })}</button>)}
+        {run.report && <a class="oo-button" href={addressOf("/api/page", { run: run.id, which: "report" })} target="_blank" rel="noreferrer">{s.report}</a>}
+      </div>
+      <Trouble of={trouble} />
       {run.next && <Command words={run.next} />}
       <Samples run={run} />
     </section>
