@@ -190,7 +190,8 @@ TEXT = """\
 # llama.cpp's server tests against `octavo serve`
 
 `python benchmarks/llama_server_tests.py CHECKOUT RUN --write`, with the sources that `llama-cpp-python` 0.3.36 ships
-and a run of BPE 512 on four files of TinyShakespeare. Each test gets a server with its own flags, as far as they are here.
+and a run of BPE 512 on four files of TinyShakespeare. Each test gets a server with its own flags, as far as there are
+such.
 
 **{passed} of {tests}** pass.
 
