@@ -35,7 +35,7 @@ def test_whatever_is_asked_is_answered(
         (b"", "no answer"),
         (b'HTTP/1.1 500 X\r\n\r\n{"error": {}}', "500"),
         (b'HTTP/1.1 400 X\r\n\r\n{"detail": "x"}', "no error object"),
-        (b'HTTP/1.1 400 X\r\n\r\n{"error": {"message": "in /home/me/x"}}', "/home/"),
+        (b'HTTP/1.1 400 X\r\n\r\n{"error": {"message": "in /usr/lib/x"}}', "/usr/"),
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: {}\r\n\r\n", "without its end"),
         (None, "no answer within"),
     ],
