@@ -24,6 +24,13 @@ def application(
     service: Service, *, hosts: Iterable[str] = (), addresses: bool = False, key: str | None = None
 ) -> ASGIApp:
     """All endpoints behind the guard; see `Guard`."""
+    return Guard(
+        Paths(Router(routes(service), redirect_slashes=False)), hosts=hosts, addresses=addresses, key=key
+    )
+
+
+def routes(service: Service) -> list[Route]:
+    """Where requests go."""
     texts, tokens, others, about = Texts(service), Tokens(service), Others(service), Status(service)
     llama = LlamaServer(service)
     functions: dict[str, Callable[[Call], Awaitable[None]]] = {
@@ -45,7 +52,7 @@ def application(
         "/metrics": about.metrics,
         "/openapi.json": about.openapi,
     }
-    routes = [
+    return [
         Route(name, Endpoint(path, functions[path], service.done), methods=[told.method])
         for path, told in PATHS.items()
         for name in (
@@ -53,7 +60,6 @@ def application(
             f"/v1{path.removeprefix('/v1')}",
         )  # clients often take the other
     ]
-    return Guard(Paths(Router(routes, redirect_slashes=False)), hosts=hosts, addresses=addresses, key=key)
 
 
 class Paths:

@@ -88,14 +88,14 @@ class LlamaServer:
         await call.begin_stream()
         while pieces := await ticket.pieces():
             lines: list[dict[str, Any]] = []
-            for place, piece in pieces:
+            for place, text, tokens in pieces:
                 choice = choices[place]
                 sample = choice.job.stream.sample
-                token = sample.ids[choice.tokens : choice.tokens + 1]
-                ended = sample.finish is not None and choice.tokens + 1 >= len(sample.ids)
-                scored = choice.scored(1, len(piece), ended=ended)
-                if token:
-                    lines.append(chunk(asked, choice, piece, token, scored).model_dump(exclude_none=True))
+                ids = sample.ids[choice.tokens : tokens]
+                ended = sample.finish is not None and tokens >= len(sample.ids)
+                scored = choice.scored(len(ids), len(text), ended=ended)
+                if ids:
+                    lines.append(chunk(asked, choice, text, ids, scored).model_dump(exclude_none=True))
                 if ended:
                     last = answer(asked, served, plan, ticket, choice, streamed=True)
                     lines.append(last.model_dump(exclude_unset=True))

@@ -6,17 +6,19 @@ import asyncio
 import hashlib
 import json
 import logging
+import os
 import re
 import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from octavo.errors import InputError, OctavoError, RunFolderError
+from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
 from octavo.generation.sampling import Precision
 from octavo.model.adapters import merged
@@ -50,16 +52,24 @@ class Place:
         """Whether it is a checkpoint."""
         return (self.path / MANIFEST).is_file()
 
-    def checkpoint(self, which: str) -> Path | None:
-        """The folder that best, last or a step means now."""
+    def link(self, which: str) -> Path:
+        """What says which folder best, last or a step means."""
         if self.alone:
-            return self.path if which == "best" else None
+            return self.path
         folder = RunFolder(self.path)
         if which in ("best", "last"):
-            wanted = follow(folder.best if which == "best" else folder.last)
+            return folder.best if which == "best" else folder.last
+        return folder.checkpoints / f"step-{int(which):06d}"
+
+    def checkpoint(self, which: str) -> Path | None:
+        """The folder that best, last or a step means now."""
+        link = self.link(which)
+        if self.alone:
+            return link if which == "best" else None
+        if which in ("best", "last"):
+            wanted = follow(link)
             return None if wanted is None else wanted.folder
-        wanted = folder.checkpoints / f"step-{int(which):06d}"
-        return wanted if wanted.is_dir() else None
+        return link if link.is_dir() else None
 
     @property
     def steps(self) -> list[int]:
@@ -126,6 +136,7 @@ class Models:
         self.memory, self.slots, self.precision = memory, slots, precision
         self.loaded: dict[Key, Served] = {}
         self._last: dict[str, Served] = {}  # what a name meant when it was last there
+        self._seen: dict[tuple[Place, str], Seen] = {}
         self._clock = 0
         self._loading = asyncio.Lock()
         self._loads: dict[Key, asyncio.Task[Served]] = {}
@@ -167,7 +178,7 @@ class Models:
     async def _get(self, meant: tuple[Place, str]) -> Served:
         place, which = meant
         name = place.name if which == "best" else f"{place.name}@{which}"
-        key = key_of(place, which)
+        key = self._key(place, which)
         if key is None:
             if (served := self._last.get(name)) is not None and served.key in self.loaded:
                 served.notice = "The files of this model have been removed since it was loaded."
@@ -180,6 +191,18 @@ class Models:
             LOG.warning("%s is step %d now; it was step %d", name, served.run.step, before.run.step)
         self._last[name] = served
         return served
+
+    def _key(self, place: Place, which: str) -> Key | None:
+        """As `key_of`, without reading what has not changed."""
+        seen = self._seen.get((place, which))
+        if seen is None or not seen.still():
+            folder = place.checkpoint(which)  # before the key: what changes in between is seen next time
+            seen = None if folder is None else Seen.now(place.link(which), folder / MANIFEST)
+            key = key_of(place, which)
+            if seen is None or key is None or key[0] != folder:
+                return key
+            self._seen[place, which] = seen = replace(seen, key=key)
+        return seen.key
 
     async def _loaded(self, place: Place, which: str, name: str, key: Key) -> Served:
         """Wait until it is loaded, which goes on where the one that waits leaves."""
@@ -266,7 +289,7 @@ class Models:
             model = merged(run.model.eval())
             window = run.config.sampling.window
             decoder = fastest_decoder(model)(model, slots=slots, precision=self.precision, window=window)
-            scheduler = Scheduler(decoder)
+            scheduler = Scheduler(decoder, Drafts.of(decoder))
         return Served(
             name=name,
             key=key,
@@ -297,6 +320,33 @@ def unknown(name: str) -> Refusal:
         param="model",
         code="model_not_found",
     )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Files as they were when a key was made of them."""
+
+    files: tuple[Path, ...]
+    marks: tuple[object, ...]
+    key: Key | None = None
+
+    @classmethod
+    def now(cls, *files: Path) -> Seen:
+        """As they are."""
+        return cls(files, tuple(map(mark, files)))
+
+    def still(self) -> bool:
+        """Whether they are so now."""
+        return None not in self.marks and self.marks == tuple(map(mark, self.files))
+
+
+def mark(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file is written or replaced; None where there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def key_of(place: Place, which: str) -> Key | None:

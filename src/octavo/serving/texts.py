@@ -170,16 +170,17 @@ class Texts:
             if not sent:
                 self.service.metrics.seconds["first_token"].add(time.monotonic() - call.begun)
             texts: dict[int, list[str]] = {}
-            for place, piece in pieces:
-                texts.setdefault(place, []).append(piece)
+            tokens = {piece.place: piece.tokens for piece in pieces}
+            for piece in pieces:
+                texts.setdefault(piece.place, []).append(piece.text)
             lines = []
             for place, some in texts.items():
                 choice = choices[place]
-                sample = choice.job.stream.sample
-                ended = sample.finish is not None and choice.tokens + len(some) >= len(sample.ids)
+                sample, new = choice.job.stream.sample, tokens[place] - choice.tokens
+                ended = sample.finish is not None and tokens[place] >= len(sample.ids)
                 more = await self._more(asked, served, choice) if ended else None
                 first = place not in started
-                for row in form.chunks(choice, "".join(some), len(some), first=first, more=more):
+                for row in form.chunks(choice, "".join(some), new, first=first, more=more):
                     told = begin | {"choices": [row]} | ({} if started else {"octavo": details})
                     lines.append(json_text(told, ensure_ascii=False))
                     started.add(place)

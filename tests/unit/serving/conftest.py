@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -26,6 +27,7 @@ from octavo.model.base import build_model
 from octavo.run.run import Run
 from octavo.run.saved import save_run
 from octavo.serving import call
+from octavo.serving.app import application
 from octavo.serving.http import Drained, listening, serve
 from octavo.serving.models import places_of
 from octavo.serving.openapi import PATHS
@@ -95,8 +97,12 @@ def running(*paths: Path, **options: Any) -> Iterator[tuple[str, Drained]]:
         ready.append(server)
         listens.set()
 
+    guarded = {name: options.pop(name) for name in ("hosts", "addresses", "key") if name in options}
     how: dict[str, Any] = {"memory": 2**30, "limits": Limits(), "seconds": 5.0, **options}
-    thread = threading.Thread(target=serve, args=(places_of(paths), sock), kwargs={**how, "ready": note})
+    build = partial(application, **guarded)
+    thread = threading.Thread(
+        target=serve, args=(places_of(paths), sock, build), kwargs={**how, "ready": note}
+    )
     thread.start()
     assert listens.wait(60)
     try:

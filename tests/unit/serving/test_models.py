@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,8 +14,10 @@ import pytest
 
 from octavo.errors import InputError, OctavoError
 from octavo.run.folder import RunFolder
+from octavo.serving import models as models_room
 from octavo.serving.errors import Refusal
-from octavo.serving.models import Models, Place, Served, named, places_of
+from octavo.serving.models import Models, Place, Served, key_of, named, places_of
+from octavo.training.checkpoint_folder import MANIFEST
 from unit.serving.conftest import saved, tokenizer_of
 
 
@@ -149,6 +152,29 @@ def test_another_checkpoint_takes_the_place_of_a_damaged_one_and_says_so(mine: P
             return served.notice
 
     assert "5" in done(act, mine)
+
+
+def test_what_has_not_changed_is_not_read_again(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(place: Place, which: str) -> Any:
+        read.append(which)
+        return key_of(place, which)
+
+    async def act(models: Models) -> None:
+        async def ask(*names: str) -> None:
+            for name in names:
+                async with models.using(name):
+                    pass
+
+        await ask(*["mine", "mine@last", "mine@3"] * 3)
+        assert read == ["best", "last", "3"]
+        os.utime(checkpoint(mine) / MANIFEST)
+        await ask(*["mine"] * 3)
+        assert read == ["best", "last", "3", "best"]
+
+    monkeypatch.setattr(models_room, "key_of", noted)
+    done(act, mine)
 
 
 def test_files_that_are_removed_or_replaced_are_noticed(mine: Path, tmp_path: Path) -> None:
