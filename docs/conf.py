@@ -35,7 +35,8 @@ SIDEBAR = {
     "Use": ["docs/guide/serve", "docs/guide/ship", "docs/ship-recipes", "docs/guide/python"],
     "Go further": ["docs/guide/tasks", "docs/guide/tune", "docs/guide/llm-corpora", "docs/extending"],
     "Design": ["docs/design/*"],
-    "Look up": ["docs/reference", "docs/results", "docs/reports", "CHANGELOG", "CONTRIBUTING"],
+    "Look up": ["docs/reference", "docs/results", "docs/reports", "CHANGELOG"],
+    "Work on it": ["CONTRIBUTING", "docs/releasing", "THIRD_PARTY"],
     "Benchmarks": ["benchmarks/README", "benchmarks/LOG", "benchmarks/results/*"],
 }
 """Pages by caption: behind the README, whose own table of them is for GitHub."""

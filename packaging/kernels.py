@@ -98,7 +98,8 @@ def compile_library(own: Platform, level: Level, to: Path) -> None:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, commands))
         library = Path(scratch) / to.name
-        link = [*zig, f"-mcpu={level.processor}", "-shared", "-s", "-o", str(library), *objects]
+        # What the compiler adds of its own runs when a library is loaded, before anything could ask for its score.
+        link = [*zig, f"-mcpu={own.baseline}", "-shared", "-s", "-o", str(library), *objects]
         run(link if "windows" in own.target else [*link, "-lm"])
         to.write_bytes(library.read_bytes())
 
