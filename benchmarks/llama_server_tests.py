@@ -45,22 +45,21 @@ REASONS: dict[str, str] = {
     r"basic.py::test_server_model_aliases_and_tags": "a model has one name, and no tags",
     r"completion.py::test_completion\[": OTHER_MODEL,
     r"completion.py::test_completion_stream\[": OTHER_MODEL,
-    r"completion.py::test_completion_stream_vs_non_stream": "asks for a server's own seed: without one in the "
-    "request one is drawn, and told",
+    r"completion.py::test_completion_stream_vs_non_stream": "asks for a server's own seed: without one in "
+    "the request one is drawn, and told",
     r"completion.py::test_completion_with_openai_library": FINGERPRINT,
     r"completion.py::test_completion_stream_with_openai_library": OTHER_MODEL,
     r"completion.py::test_cache_vs_nocache_prompt": "is skipped by llama.cpp itself; ours says the same bits",
     r"completion.py::test_completion_response_fields\[.*32": "asks for the start `<s>` of another tokenizer",
-    r"completion.py::test_n_probs_post": "probabilities are the model's own, before temperature and cuts; "
-    "others are refused",
+    r"completion.py::test_n_probs_post": "probabilities are the model's own, before all cuts; others are refused",
     r"completion.py::test_completion_prompt_cache": OTHER_MODEL,
     r"chat_completion.py::test_chat_completion\[": FINGERPRINT,
     r"chat_completion.py::test_chat_completion_cached_tokens": OTHER_MODEL,
     r"chat_completion.py::test_chat_completion_stream\[": FINGERPRINT,
     r"chat_completion.py::test_chat_completion_with_openai_library": FINGERPRINT,
     r"chat_completion.py::test_chat_template$": VERBOSE,
-    r"chat_completion.py::test_chat_template_(assistant_prefill|continue_final_message_vllm)": "the last message is "
-    "the user's: an answer that was begun is not gone on with",
+    r"chat_completion.py::test_chat_template_(assistant_prefill|continue_final_message_vllm)": "the last message "
+    "is the user's: an answer that was begun is not gone on with",
     r"chat_completion.py::test_apply_chat_template": TEMPLATE,
     r"chat_completion.py::test_completion_with_response_format\[response_format[0-3]": GRAMMAR,
     r"chat_completion.py::test_completion_with_(json_schema|grammar)": GRAMMAR,
@@ -78,8 +77,7 @@ REASONS: dict[str, str] = {
     r"metrics.py::test_metrics_timings_on_prompt_progress": "how far a prompt is read is not told",
     r"metrics.py::test_metrics_embedding": "there are no embeddings",
     r"security.py::test_access_static_assets": "there is no page to chat in",
-    r"security.py::test_correct_api_key": "`/completions` is OpenAI's here; the key comes as "
-    "`Authorization: Bearer` alone",
+    r"security.py::test_correct_api_key": "`/completions` is OpenAI's here; the key is a bearer's",
     r"security.py::test_cors": CORS,
     r"security.py::test_local_media_file\[\.\./.*True": "there are no images, and no files are read",
 }
@@ -189,9 +187,8 @@ def page(found: Sequence[Outcome], left: Sequence[Outcome], rows: Sequence[dict[
 TEXT = """\
 # llama.cpp's server tests against `octavo serve`
 
-`python benchmarks/llama_server_tests.py CHECKOUT RUN --write`, with the sources that `llama-cpp-python` 0.3.36 ships
-and a run of BPE 512 on four files of TinyShakespeare. Each test gets a server with its own flags, as far as there are
-such.
+`python benchmarks/llama_server_tests.py CHECKOUT RUN --write`, with the sources in `llama-cpp-python` 0.3.36 and a run
+of BPE 512 on four files of TinyShakespeare. Each test gets a server with its own flags, as far as they are here.
 
 **{passed} of {tests}** pass.
 

@@ -31,7 +31,7 @@ SECONDS = 60.0
 """After which a request counts as unanswered."""
 TOGETHER = 8
 LEAKS = re.compile(
-    r'Traceback|File \\?"|/(work|tmp|home|root|usr)/|site-packages|\b0x[0-9a-f]{6,}|\.py\b|pydantic'
+    r'Traceback|File \\?"|/(tmp|home|root|usr)/|src/octavo|site-packages|\b0x[0-9a-f]{6,}|\.py\b|pydantic'
 )
 JUNK: tuple[Any, ...] = (
     None, True, False, 0, -1, 1, 2, 2**31, 2**63, -(2**63), 2**64, 10**30, 0.5, -0.0, 1e308, float("nan"),

@@ -95,7 +95,7 @@ class Playing:
             refuse_no_text(served)
             prompt = await asyncio.to_thread(read_prompt, asked.prompt, served, truncate=True)
             stream = Stream(served.run.tokenizer, prompt.ids, Sample(0), seed=0, tokens=1, stop=())
-            job = Job(stream, sampling_for(asked, served), owner=call, whole=True)
+            job = Job(stream, sampling_for(asked, served, asked.repetition_penalty), owner=call, whole=True)
             async with self.service.writing(served, [job], pieced=False) as ticket:
                 await ticket.end()
             logs, spelling = job.scores.whole[0], spelling_of(served)
@@ -136,7 +136,7 @@ class Playing:
         stream = Stream(served.run.tokenizer, prompt.ids, Sample(0), seed=seed, tokens=most, stop=())
         return Job(
             stream,
-            sampling_for(asked, served),
+            sampling_for(asked, served, asked.repetition_penalty),
             owner=owner,
             best=asked.best,
             with_prompt=True,
@@ -150,7 +150,8 @@ class Playing:
         count = given = length = 0
         sent = 0.0
         while some := await ticket.pieces():
-            count, length = count + len(some), length + sum(len(piece) for _, piece in some)
+            before, count = count, some[-1].tokens
+            length += sum(len(piece.text) for piece in some)
             ended = sample.finish is not None and count >= len(sample.ids)
             rows: list[Any] = []
             if not given and not sent:
@@ -160,7 +161,7 @@ class Playing:
                     for place, text in enumerate(texts)
                 ]
                 await call.event({"prompt": rows, "implicit": prompt.implicit, "cut": prompt.cut})
-            taken = pieces.take(sample.ids[count - len(some) : count], length, ended=ended)
+            taken = pieces.take(sample.ids[before:count], length, ended=ended)
             rows = [
                 row(spelling.alone, given + place, text, sample.ids, job.scores)
                 for place, text in enumerate(taken)

@@ -176,7 +176,8 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises InputError where that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.socket(family)
+        # asyncio sends small pieces at once only where it is told that this is TCP.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             if sys.platform != "win32":
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -67,7 +67,7 @@ class LlamaServer:
             refuse_no_text(served)
             plan = await asyncio.to_thread(completion_plan, asked, served, call)
             choices = choices_of(plan, spelling_of(served), echo=False)
-            async with self.service.writing(served, plan.jobs, pieced=asked.stream) as ticket:
+            async with self.service.writing(served, plan.jobs, pieced=True) as ticket:  # for its timings
                 if asked.stream:
                     await self._stream(call, asked, served, plan, ticket, choices)
                     return

@@ -129,13 +129,10 @@ def _operation(path: str, told: Told) -> dict[str, Any]:
     if path == "/metrics":
         media = {"text/plain": {"schema": {"type": "string"}}}
     if told.chunk is not None:
-        data = {"type": "string", "contentMediaType": "application/json", "contentSchema": _of(told.chunk)}
+        event = {"contentMediaType": "application/json", "contentSchema": _of(told.chunk)}
+        data = {"type": "string", "anyOf": [{"const": "[DONE]"}, event]}
         media["text/event-stream"] = {
-            "itemSchema": {
-                "type": "object",
-                "properties": {"data": data | {"description": "The last one is [DONE]."}},
-                "required": ["data"],
-            }
+            "itemSchema": {"type": "object", "properties": {"data": data}, "required": ["data"]}
         }
     found["responses"] = {"200": {"description": told.what, "content": media}} | {
         status: {"description": what, "content": {"application/json": {"schema": _of(of.ErrorAnswer)}}}
