@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ValidationError
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from octavo.serving.engine_thread import Failed
 from octavo.serving.errors import INTERNAL, Refusal, wrong
@@ -186,12 +186,12 @@ class Call:
         self.status, self.started = refusal.status, True
         await refuse(self._send, refusal)
 
-    def _start(self, status: int, headers: dict[str, str]) -> dict[str, Any]:
+    def _start(self, status: int, headers: dict[str, str]) -> Message:
         self.status, self.started = status, True
         told = [(name.encode(), value.encode()) for name, value in headers.items()]
         return {"type": "http.response.start", "status": status, "headers": told}
 
-    async def _out(self, *messages: dict[str, Any]) -> None:
+    async def _out(self, *messages: Message) -> None:
         try:
             async with asyncio.timeout(SEND_SECONDS):
                 for message in messages:
