@@ -97,7 +97,7 @@ class Playing:
             refuse_no_text(served)
             prompt = await asyncio.to_thread(read_prompt, asked.prompt, served, truncate=True)
             stream = Stream(served.run.tokenizer, prompt.ids, Sample(0), seed=0, tokens=1, stop=())
-            job = Job(stream, sampling_for(asked, served, asked.repetition_penalty), owner=call, whole=True)
+            job = Job(stream, sampling_for(asked, served), owner=call, whole=True)
             async with self.service.writing(served, [job], pieced=False) as ticket:
                 await ticket.end()
             logs, spelling = job.scores.whole[0], spelling_of(served)
@@ -140,7 +140,7 @@ class Playing:
         stream = Stream(served.run.tokenizer, prompt.ids, Sample(0), seed=seed, tokens=most, stop=())
         return Job(
             stream,
-            sampling_for(asked, served, asked.repetition_penalty),
+            sampling_for(asked, served),
             owner=owner,
             best=asked.best,
             with_prompt=True,
