@@ -40,6 +40,7 @@ ROOMS = (
     "llm_corpus",
     "tuning",
     "serving",
+    "browser",
     "cli",
 )
 FRONT_DOOR = ("__init__", "__main__")  # octavo/__init__.py hands out names of every room, lazily

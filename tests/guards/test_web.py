@@ -15,7 +15,8 @@ import pytest
 
 from guards.common import PACKAGE, ROOT
 
-WEB, ASSETS = ROOT / "web", PACKAGE / "explain" / "assets"
+WEB = ROOT / "web"
+ASSETS = {"explain": PACKAGE / "explain" / "assets", "open": PACKAGE / "browser" / "assets"}
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -23,14 +24,15 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_what_is_shipped_is_what_is_built(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", ASSETS)
+def test_what_is_shipped_is_what_is_built(tmp_path: Path, page: str) -> None:
     if shutil.which("npm") is None or not (WEB / "node_modules").is_dir():
-        pytest.skip("there is no npm, or its packages are not installed: npm ci in web/")
+        pytest.skip("there is no npm, or its packages are not installed: npm install in web/")
     subprocess.run(["npm", "run", "check"], cwd=WEB, check=True, capture_output=True)
     for name in ("first", "second"):
-        command = ["npx", "vite", "build", "--outDir", str(tmp_path / name)]
+        command = ["npx", "vite", "build", "--mode", page, "--outDir", str(tmp_path / name)]
         subprocess.run(command, cwd=WEB, check=True, capture_output=True)
-    assert hashes(tmp_path / "first") == hashes(tmp_path / "second") == hashes(ASSETS)
+    assert hashes(tmp_path / "first") == hashes(tmp_path / "second") == hashes(ASSETS[page])
 
 
 @pytest.mark.slow

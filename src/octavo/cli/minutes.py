@@ -101,6 +101,8 @@ def show_promises(
             {
                 "on": name,
                 **one.promise.as_plain(),
+                "counting": one.facts.counted,
+                "start": one.facts.start,
                 "teachers": one.best.teaching.teachers,
                 "reasons": one.reasons,
             }

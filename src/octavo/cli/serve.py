@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -88,6 +89,7 @@ def serve_command(
     OCTAVO_SERVE_KEY=... octavo serve runs/book --host 0.0.0.0 --allow-host models.example.org
     """
     try:
+        from octavo.serving.app import application
         from octavo.serving.http import listening, serve
         from octavo.serving.service import Limits
     except ModuleNotFoundError as error:
@@ -106,9 +108,7 @@ def serve_command(
     places = places_of([the_run(run) for run in runs] or [the_run(None)])
     gigabytes = memory or (available_memory() or 2**32) / 2**31
     sock = listening(host, port)
-    logging.basicConfig(format="%(message)s", handlers=[Complaints()], force=True)
-    logging.getLogger("octavo.serve").setLevel(logging.INFO)
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
+    quiet_logs()
 
     def ready(_: Drained) -> None:
         number = sock.getsockname()[1]
@@ -120,21 +120,27 @@ def serve_command(
         told = f'{{"model": "{places[0].name}", "prompt": ""}}'
         show_text(f"serving at {address}/v1; try: curl {address}/v1/completions{header} --json '{told}'")
 
+    names = [*(allow_host or ()), *([] if own else [host])]
     serve(
         places,
         sock,
+        partial(application, hosts=names, addresses=not own, key=key),
         memory=int(gigabytes * 2**30),
         limits=Limits(queue=queue, seconds=timeout),
         slots=slots,
         precision=precision,
-        hosts=[*(allow_host or ()), *([] if own else [host])],
-        addresses=not own,
-        key=key,
         seconds=drain,
         ready=ready,
     )
     complain("stopped")
     return 0
+
+
+def quiet_logs() -> None:
+    """Let the server say what happens to models, and nothing of each request."""
+    logging.basicConfig(format="%(message)s", handlers=[Complaints()], force=True)
+    logging.getLogger("octavo.serve").setLevel(logging.INFO)
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)
 
 
 def is_loopback(host: str) -> bool:

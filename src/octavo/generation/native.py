@@ -13,7 +13,6 @@ import mmap
 import re
 import time
 from collections.abc import Callable, MutableMapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from octavo.ngram.mixing import GateStruct as MixingGate
 from octavo.ngram.mixing_counts import MixingCounts
 from octavo.ngram.mixture import Counts, KneserNeyCounts
 from octavo.ngram.recent import Recent
-from octavo.util.kernels import Floats, address, library
+from octavo.util.kernels import Floats, address, kernel
 
 # A GPT as decode.c reads it: the structs that cross to C, and which modules and options the kernel knows.
 
@@ -529,19 +528,10 @@ def _filled(n: int, to: int) -> int:
     return n + -n % to
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library("octavo.generation", "decode")
-    if native is not None:
-        checked(native)
-        counts = (ctypes.c_int, ctypes.c_int)
-        native.decode.argtypes = (
-            ctypes.POINTER(ModelStruct),
-            ctypes.c_void_p,
-            *counts,
-            ctypes.c_void_p,
-            ctypes.c_int,
-        )
-        native.decode.restype = None
-    return native
+    checked(native)
+    counts, pointer = (ctypes.c_int, ctypes.c_int), ctypes.c_void_p
+    native.decode.argtypes = (ctypes.POINTER(ModelStruct), pointer, *counts, pointer, ctypes.c_int)
+    native.decode.restype = None

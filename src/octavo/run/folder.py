@@ -27,7 +27,7 @@ from octavo.util.files import (
     put_away,
     remove,
     storage_errors,
-    take,
+    take_soon,
 )
 from octavo.util.records import read_record, read_rows
 
@@ -139,7 +139,7 @@ class RunFolder:
         with storage_errors(self.path):
             handle = os.open(self.made.file(self.path / ".lock"), os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            if not take(handle):
+            if not take_soon(handle):
                 raise RunFolderError(
                     f"{self.path} is being written by another process.", remedy="wait until it ends"
                 )

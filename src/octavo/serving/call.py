@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.types import Receive, Scope, Send
 
 from octavo.serving.engine_thread import Failed
 from octavo.serving.errors import INTERNAL, Refusal, wrong
 from octavo.serving.guard import refuse
-from octavo.serving.schemas import Asked
 from octavo.util.records import json_text
 
 LOG = logging.getLogger("octavo.serve")
@@ -26,7 +27,7 @@ BODY_SECONDS = 30.0
 SEND_SECONDS = 30.0
 """A client that takes no byte for so long is cut off."""
 JSON = ("application/json", "")
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=BaseModel)
 
 
 class Gone(Exception):
@@ -43,6 +44,10 @@ class Call:
         self.started = self.ended = False
         self.status = 0
         self.size = 0  # bytes of the body
+
+    def query(self, name: str) -> str | None:
+        """What stands behind the path's question mark under a name."""
+        return parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [None])[0]
 
     async def asked(self, kind: type[A]) -> A:
         """The body. Raises Refusal."""
@@ -85,6 +90,22 @@ class Call:
             )
         return b"".join(parts)
 
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes, however long it is. Raises Gone, and Refusal where nothing comes for too long."""
+        more = True
+        while more:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    message = await self._receive()
+            except TimeoutError:
+                raise Refusal(
+                    408, "The body did not come in time.", headers={"Connection": "close"}
+                ) from None
+            if message["type"] != "http.request":
+                raise Gone
+            more = message.get("more_body", False)
+            yield message.get("body", b"")
+
     @asynccontextmanager
     async def attended(self, seconds: float) -> AsyncIterator[None]:
         """Within the context a client that leaves ends it: Gone. So does a deadline: Refusal."""
@@ -120,9 +141,11 @@ class Call:
         body = json_text(data, ensure_ascii=False).encode("utf-8", "replace")
         await self.content(body, "application/json", status=status)
 
-    async def content(self, body: bytes, media: str, *, status: int = 200) -> None:
+    async def content(
+        self, body: bytes, media: str, *, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """A whole answer."""
-        start = self._start(status, {"content-type": media, "content-length": str(len(body))})
+        start = self._start(status, {"content-type": media, "content-length": str(len(body)), **headers})
         self.ended = True
         await self._out(start, {"type": "http.response.body", "body": body})
 

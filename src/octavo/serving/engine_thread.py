@@ -6,6 +6,7 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -42,6 +43,8 @@ class Ticket:
     def __init__(self, jobs: Sequence[Job], *, pieced: bool) -> None:
         self.jobs, self.pieced = list(jobs), pieced
         self.left, self.error = len(self.jobs), False
+        self.begun = time.monotonic()
+        self.tokens: dict[Job, tuple[float, float]] = {}  # when the first and the last of each were written
         self._places = {job: place for place, job in enumerate(self.jobs)}
         self._pieces: deque[Piece] = deque()
         self._told = asyncio.Event()
@@ -53,6 +56,8 @@ class Ticket:
 
     def add(self, job: Job, piece: str) -> None:
         """Tokens were written (in the worker's thread)."""
+        now = time.monotonic()
+        self.tokens[job] = self.tokens[job][0] if job in self.tokens else now, now
         if self.pieced:
             self._pieces.append(Piece(self._places[job], piece, len(job.stream.sample.ids)))
         if not job.stream.open:

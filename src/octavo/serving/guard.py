@@ -14,8 +14,10 @@ from octavo.util.records import json_text
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
-OPEN = ("/health",)
+OPEN = ("/health", "/v1/health")
 """Paths that need no key."""
+Headers = dict[bytes, list[bytes]]
+"""By name in lower case, in the order in which they came."""
 
 
 class Guard:
@@ -44,22 +46,30 @@ class Guard:
 
     def check(self, scope: Scope) -> None:
         """Raise Refusal."""
-        told: dict[bytes, list[bytes]] = {}
+        told: Headers = {}
         for name, value in scope["headers"]:
             told.setdefault(name, []).append(value)
-        host = self._host(told.get(b"host", []))
-        origin = told.get(b"origin", [])
+        self.check_origin(scope, told.get(b"origin", []), self._host(told.get(b"host", [])))
+        self.check_key(scope, told)
+
+    def check_origin(self, scope: Scope, origin: list[bytes], host: str) -> None:
+        """Raise Refusal for a page of another origin; a request that no page sent has none."""
         if origin and [one.decode("latin-1").lower().partition("://")[2] for one in origin] != [host]:
             raise Refusal(403, "Pages of another origin may not use this server.")
-        if self.key is not None and scope["path"] not in OPEN:
-            given = told.get(b"authorization", [b""])[0]
-            kind, _, key = given.partition(b" ")
-            if kind.lower() != b"bearer" or not hmac.compare_digest(key.strip(), self.key):
-                raise Refusal(
-                    401,
-                    "This server needs a key: Authorization: Bearer KEY.",
-                    headers={"WWW-Authenticate": "Bearer"},
-                )
+
+    def check_key(self, scope: Scope, told: Headers) -> None:
+        """Raise Refusal for a request without the key, where there is one."""
+        if self.key is not None and scope["path"] not in OPEN and not self.has_key(told):
+            raise Refusal(
+                401,
+                "This server needs a key: Authorization: Bearer KEY.",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+
+    def has_key(self, told: Headers) -> bool:
+        """Whether a request's headers hold the key; compared in a time that tells nothing of it."""
+        kind, _, key = told.get(b"authorization", [b""])[0].partition(b" ")
+        return kind.lower() == b"bearer" and hmac.compare_digest(key.strip(), self.key or b"")
 
     def _host(self, given: list[bytes]) -> str:
         """What the client calls this server, with the port."""

@@ -12,12 +12,12 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from starlette.types import ASGIApp
 from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from octavo.errors import InputError
 from octavo.generation.sampling import Precision
-from octavo.serving.app import application
 from octavo.serving.engine_thread import Worker
 from octavo.serving.errors import Refusal
 from octavo.serving.models import SLOTS, Models, Place
@@ -121,22 +121,20 @@ class Drained(Server):
 def serve(
     places: Sequence[Place],
     sock: socket.socket,
+    build: Callable[[Service], ASGIApp],
     *,
     memory: int,
     limits: Limits,
     slots: int = SLOTS,
     precision: Precision = "float32",
-    hosts: Sequence[str] = (),
-    addresses: bool = False,
-    key: str | None = None,
     seconds: float = 30.0,
     ready: Callable[[Drained], None] = lambda _: None,
 ) -> None:
     """Serve runs at a socket, until a signal comes.
 
     Args:
+        build: makes what answers.
         memory, slots, precision: see `Models`.
-        hosts, addresses, key: see `Guard`.
         seconds: that the server waits at its end for what is under way.
         ready: is called when it listens.
     """
@@ -147,9 +145,8 @@ def serve(
             Worker(asyncio.get_running_loop()),
             limits,
         )
-        app = application(service, hosts=hosts, addresses=addresses, key=key)
         config = Config(
-            app,
+            build(service),
             http=Patient,
             ws="none",
             loop="asyncio",

@@ -35,6 +35,8 @@ from octavo.util.memory import in_words
 LOG = logging.getLogger("octavo.serve")
 SLOTS = 64
 LEAST_SLOTS = 1
+Key = tuple[Path, str]
+"""What is loaded: a checkpoint's folder, and the hash of its manifest."""
 NAME = re.compile(r"[^\w./+-]+")
 
 
@@ -90,7 +92,7 @@ class Served:
     """A model that is loaded.
 
     Attributes:
-        key: what it was loaded from: a checkpoint's folder, and the hash of its manifest.
+        key: what it was loaded from.
         scheduler: None of a model that goes on from no text.
         users: requests that use it now; only one without any is put away.
         memory: bytes that it takes.
@@ -98,7 +100,7 @@ class Served:
     """
 
     name: str
-    key: tuple[Path, str]
+    key: Key
     run: Run
     engine: Engine
     scheduler: Scheduler | None
@@ -132,11 +134,13 @@ class Models:
     ) -> None:
         self.places = {place.name: place for place in places}
         self.memory, self.slots, self.precision = memory, slots, precision
-        self.loaded: dict[tuple[Path, str], Served] = {}
+        self.loaded: dict[Key, Served] = {}
         self._last: dict[str, Served] = {}  # what a name meant when it was last there
         self._seen: dict[tuple[Place, str], Seen] = {}
         self._clock = 0
         self._loading = asyncio.Lock()
+        self._loads: dict[Key, asyncio.Task[Served]] = {}
+        self._wanted: Counter[Key] = Counter()  # those that wait for a load
         self._loader = ThreadPoolExecutor(1, "octavo-loader")
         self.past: Counter[str] = Counter()  # tokens of models that were put away
 
@@ -181,16 +185,14 @@ class Models:
                 return served
             raise unknown(name) if which not in ("best", "last") else Refusal(503, NOT_THERE, param="model")
         if (served := self.loaded.get(key)) is None:
-            async with self._loading:
-                if (served := self.loaded.get(key)) is None:
-                    served = await self._load(place, which, name, key)
+            served = await self._loaded(place, which, name, key)
         before = self._last.get(name)
         if before is not None and before is not served:
             LOG.warning("%s is step %d now; it was step %d", name, served.run.step, before.run.step)
         self._last[name] = served
         return served
 
-    def _key(self, place: Place, which: str) -> tuple[Path, str] | None:
+    def _key(self, place: Place, which: str) -> Key | None:
         """As `key_of`, without reading what has not changed."""
         seen = self._seen.get((place, which))
         if seen is None or not seen.still():
@@ -202,7 +204,23 @@ class Models:
             self._seen[place, which] = seen = replace(seen, key=key)
         return seen.key
 
-    async def _load(self, place: Place, which: str, name: str, key: tuple[Path, str]) -> Served:
+    async def _loaded(self, place: Place, which: str, name: str, key: Key) -> Served:
+        """Wait until it is loaded, which goes on where the one that waits leaves."""
+        if (task := self._loads.get(key)) is None:
+            task = self._loads[key] = asyncio.create_task(self._load(place, which, name, key))
+            task.add_done_callback(lambda _: self._loads.pop(key))
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._wanted[key] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._wanted[key] -= 1
+
+    async def _load(self, place: Place, which: str, name: str, key: Key) -> Served:
+        async with self._loading:
+            return await self._load_alone(place, which, name, key)
+
+    async def _load_alone(self, place: Place, which: str, name: str, key: Key) -> Served:
         self._make_room(least_memory(key[0]))
         try:
             loop = asyncio.get_running_loop()
@@ -223,7 +241,8 @@ class Models:
                 f"This model takes {in_words(need)} of memory, and the server may use {in_words(self.memory)}.",
                 param="model",
             )
-        idle = sorted((one for one in self.loaded.values() if not one.users), key=lambda one: one.used)
+        idle = [one for one in self.loaded.values() if not one.users and not self._wanted[one.key]]
+        idle.sort(key=lambda one: one.used)
         for served in idle:
             if self.taken + need <= self.memory:
                 break
@@ -242,7 +261,7 @@ class Models:
             self.past.update(served.scheduler.counts)
         LOG.info("put away %s", served.name)
 
-    def _read(self, place: Place, which: str, name: str, key: tuple[Path, str]) -> Served:
+    def _read(self, place: Place, which: str, name: str, key: Key) -> Served:
         """Load a model; in the loader's thread. Raises OctavoError."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a damaged checkpoint is in `notices`
@@ -309,7 +328,7 @@ class Seen:
 
     files: tuple[Path, ...]
     marks: tuple[object, ...]
-    key: tuple[Path, str] | None = None
+    key: Key | None = None
 
     @classmethod
     def now(cls, *files: Path) -> Seen:
@@ -330,7 +349,7 @@ def mark(path: Path) -> tuple[int, ...] | None:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def key_of(place: Place, which: str) -> tuple[Path, str] | None:
+def key_of(place: Place, which: str) -> Key | None:
     """What would be loaded now; None where nothing is there."""
     try:
         folder = place.checkpoint(which)

@@ -161,6 +161,11 @@ class Scheduler:
         """How many have one."""
         return sum(self._active.values())
 
+    @property
+    def busy(self) -> list[bool]:
+        """Of each slot whether it has a text."""
+        return [slot.job is not None for slot in self._slots]
+
     def submit(self, job: Job) -> None:
         """Let a text wait for a slot. Raises ValueError for a prompt that is empty, or longer than the context."""
         if not 0 < len(job.prompt) <= self.decoder.context:

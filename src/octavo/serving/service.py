@@ -14,7 +14,7 @@ from typing import Any
 from octavo.serving.answers import Spelling
 from octavo.serving.call import Call
 from octavo.serving.engine_thread import Ticket, Worker
-from octavo.serving.errors import Refusal
+from octavo.serving.errors import Refusal, wrong
 from octavo.serving.metrics import Metrics
 from octavo.serving.models import Models, Served
 from octavo.serving.scheduler import Job
@@ -105,6 +105,12 @@ class Service:
         self.worker.stop()
         self.models.close()
         self._aside.shutdown(wait=False, cancel_futures=True)
+
+
+def refuse_no_text(served: Served) -> None:
+    """Raise Refusal for a model that goes on from no text."""
+    if served.scheduler is None:
+        raise wrong(f"This model goes on from no text: its task is {served.task}.", "model")
 
 
 def head(served: Served, asked: Asked, prefix: str, kind: str) -> dict[str, Any]:

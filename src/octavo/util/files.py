@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
@@ -247,6 +248,7 @@ def storage_errors(folder: Path) -> Iterator[None]:
 # Holding a file against other processes. The system lets go when a process dies, however it dies.
 
 _LOOK = 0.5  # seconds between two looks at a lock that another process holds
+_GLANCE = 0.1  # seconds that a look at a lock takes at most
 
 
 def take(handle: int) -> bool:
@@ -266,6 +268,34 @@ def take(handle: int) -> bool:
         return True
     except OSError:
         return False
+
+
+def take_soon(handle: int) -> bool:
+    """`take`, and once more where somebody may only have looked (`is_held`)."""
+    if take(handle):
+        return True
+    time.sleep(_GLANCE)
+    return take(handle)
+
+
+def is_held(path: Path) -> bool:
+    """Whether another process holds a file by `take`. Looking takes it for an instant, so its writers `take_soon`."""
+    try:
+        handle = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        try:
+            import fcntl
+        except ImportError:  # Windows
+            return not take(handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False
+        except OSError:
+            return True
+    finally:
+        os.close(handle)
 
 
 @contextmanager

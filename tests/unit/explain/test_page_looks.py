@@ -263,7 +263,7 @@ def test_nothing_leaves_the_screen(open_page: Any, found: Explanation, width: in
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(open_page: Any, found: Explanation, scheme: str) -> None:
     if not AXE.is_file():
-        pytest.skip("axe-core is not installed: npm ci in web/")
+        pytest.skip("axe-core is not installed: npm install in web/")
     page = open_page(found, query="?stop=2", color_scheme=scheme, bypass_csp=True).page
     page.locator("#ox-scores button.ox-picture").first.click(position={"x": 3, "y": 60})
     page.evaluate(AXE.read_text(encoding="utf-8"))

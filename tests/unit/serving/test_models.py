@@ -103,11 +103,7 @@ def test_without_a_name_there_must_be_one_model(runs: Path) -> None:
 
 
 def test_the_least_recently_used_is_put_away_and_none_in_use(runs: Path) -> None:
-    async def sizes(models: Models) -> int:
-        async with models.using("char") as served:
-            return served.memory
-
-    size = done(sizes, runs / "char")
+    size = done(size_of("char"), runs / "char")
 
     async def act(models: Models) -> None:
         async with models.using("char"):
@@ -128,7 +124,7 @@ def test_the_least_recently_used_is_put_away_and_none_in_use(runs: Path) -> None
 
     done(act, runs, memory=int(2.6 * size))
     with pytest.raises(Refusal) as refusal:
-        done(sizes, runs / "char", memory=1000)
+        done(size_of("char"), runs / "char", memory=1000)
     assert refusal.value.status == 503
 
 
@@ -229,7 +225,10 @@ def test_a_place_that_is_gone_has_no_facts(tmp_path: Path) -> None:
 def test_loading_goes_on_when_the_one_that_asked_leaves(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on, read = threading.Event(), threading.Event(), Models._read
 
+    loads: list[int] = []
+
     def slow(self: Models, *where: Any) -> Any:
+        loads.append(1)
         begun.set()
         go_on.wait(30)
         return read(self, *where)
@@ -241,16 +240,49 @@ def test_loading_goes_on_when_the_one_that_asked_leaves(runs: Path, monkeypatch:
             async with models.using("char"):
                 pass
 
-        task = asyncio.create_task(use())
+        tasks = [asyncio.create_task(use()) for _ in range(2)]
         await asyncio.to_thread(begun.wait, 30)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert not models.loaded
         go_on.set()
+        while not models.loaded:  # though nobody waits for it
+            await asyncio.sleep(0.01)
         await use()
-        assert len(models.loaded) == 1 and not next(iter(models.loaded.values())).users
+        assert loads == [1] and len(models.loaded) == 1 and not next(iter(models.loaded.values())).users
 
     done(act, runs / "char")
+
+
+def test_a_model_that_is_waited_for_is_not_put_away(runs: Path) -> None:
+    """Many at once with room for few: each has a model that counts as loaded, or is told to come again."""
+
+    async def act(models: Models) -> None:
+        async def one(name: str) -> None:
+            try:
+                async with models.using(name) as served:
+                    assert models.loaded[served.key] is served and models.taken <= models.memory
+                    await asyncio.sleep(0.001)
+                    assert models.loaded[served.key] is served
+            except Refusal as refusal:
+                assert refusal.status == 503 and "Retry-After" in refusal.headers
+
+        for _ in range(5):
+            await asyncio.gather(*(one(name) for name in ["char", "bytes", "counts", "chat"] * 2))
+        assert not models._wanted.total() and not models._loads
+
+    done(act, runs, memory=int(2.6 * done(size_of("char"), runs)))
+
+
+def size_of(name: str) -> Callable[[Models], Awaitable[int]]:
+    async def act(models: Models) -> int:
+        async with models.using(name) as served:
+            return served.memory
+
+    return act
 
 
 @pytest.fixture(autouse=True)
