@@ -145,8 +145,7 @@ class Call:
         self, body: bytes, media: str, *, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """A whole answer."""
-        told = {"content-type": media, "content-length": str(len(body)), **headers}
-        start = self._start(status, told)
+        start = self._start(status, {"content-type": media, "content-length": str(len(body)), **headers})
         self.ended = True
         await self._out(start, {"type": "http.response.body", "body": body})
 
