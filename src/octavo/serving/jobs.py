@@ -73,7 +73,6 @@ def completion_plan(asked: CompletionRequest, served: Served, owner: object) -> 
         served,
         owner,
         prompts,
-        sampling=sampling_for(asked, served, asked.repetition_penalty),
         bias=asked.logit_bias or {},
         seed=asked.seed,
         most=most,
@@ -100,7 +99,6 @@ def chat_plan(asked: ChatRequest, served: Served, owner: object) -> Plan:
         served,
         owner,
         [prompt],
-        sampling=sampling_for(asked, served, asked.repetition_penalty),
         bias=asked.logit_bias or {},
         seed=asked.seed,
         most=most,
@@ -117,7 +115,6 @@ def planned(
     owner: object,
     prompts: Sequence[Prompt],
     *,
-    sampling: Sampling,
     bias: Mapping[str, float],
     seed: int | None,
     most: int,
@@ -138,6 +135,7 @@ def planned(
                 "Ask for fewer tokens.",
                 "probabilities",
             )
+    sampling = sampling_for(asked, served)
     adjustment = adjustment_for(asked, bias, served.run.tokenizer)
     jobs = [
         Job(
@@ -163,7 +161,7 @@ def planned(
     return Plan(list(prompts), jobs, seed, given)
 
 
-def sampling_for(asked: Chosen, served: Served, repetition_penalty: float | None) -> Sampling:
+def sampling_for(asked: Chosen, served: Served) -> Sampling:
     """How tokens are chosen: as the request says, else as the recipe does. Raises Refusal."""
     everything = asked.top_k is not None and asked.top_k <= 0
     options = SamplingOptions(
@@ -171,7 +169,7 @@ def sampling_for(asked: Chosen, served: Served, repetition_penalty: float | None
         top_k=None if everything else asked.top_k,
         top_p=asked.top_p,
         min_p=asked.min_p or None,
-        repetition_penalty=repetition_penalty,
+        repetition_penalty=asked.penalty,
     )
     try:
         sampling = sampling_of(served.run.config.sampling, options)

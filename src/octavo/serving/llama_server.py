@@ -20,7 +20,6 @@ from octavo.serving.jobs import (
     planned,
     read_chat,
     read_prompt,
-    sampling_for,
     template_of,
 )
 from octavo.serving.llama_server_schemas import (
@@ -179,7 +178,6 @@ def completion_plan(asked: LlamaRequest, served: Served, owner: object) -> Plan:
         served,
         owner,
         prompts,
-        sampling=sampling_for(asked, served, asked.repeat_penalty),
         bias=biases(asked, served),
         seed=None if asked.seed < 0 else asked.seed,
         most=MOST_TOKENS if most < 0 else most,

@@ -71,6 +71,11 @@ class LlamaRequest(Chosen):
         return self
 
     @property
+    def penalty(self) -> float | None:
+        """For what was said already."""
+        return self.repeat_penalty
+
+    @property
     def several(self) -> bool:
         """Whether the answer is a list."""
         return isinstance(self.prompt, list) and not any(isinstance(one, int) for one in self.prompt)

@@ -34,6 +34,7 @@ from octavo.util.memory import in_words
 
 LOG = logging.getLogger("octavo.serve")
 SLOTS = 64
+WEIGHTS = "model.safetensors"
 LEAST_SLOTS = 1
 Key = tuple[Path, str]
 """What is loaded: a checkpoint's folder, and the hash of its manifest."""
@@ -97,6 +98,8 @@ class Served:
         users: requests that use it now; only one without any is put away.
         memory: bytes that it takes.
         floor: the entropy of its source in nats per token, where that is known.
+        files: what it was loaded from, as it was then.
+        told: what users should know of it.
     """
 
     name: str
@@ -106,14 +109,20 @@ class Served:
     scheduler: Scheduler | None
     task: str
     memory: int
+    files: Seen
     floor: float | None = None
-    notice: str | None = None
+    told: str | None = None
     users: int = 0
     used: int = 0
     load: int = 0
     """Texts under way or waiting."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What endpoints keep of it."""
+
+    @property
+    def notice(self) -> str | None:
+        """What users should know of it now."""
+        return self.told if self.files.still() else CHANGED
 
     @property
     def fingerprint(self) -> str:
@@ -181,7 +190,6 @@ class Models:
         key = self._key(place, which)
         if key is None:
             if (served := self._last.get(name)) is not None and served.key in self.loaded:
-                served.notice = "The files of this model have been removed since it was loaded."
                 return served
             raise unknown(name) if which not in ("best", "last") else Refusal(503, NOT_THERE, param="model")
         if (served := self.loaded.get(key)) is None:
@@ -263,16 +271,15 @@ class Models:
 
     def _read(self, place: Place, which: str, name: str, key: Key) -> Served:
         """Load a model; in the loader's thread. Raises OctavoError."""
+        files = Seen.now(key[0] / MANIFEST, key[0] / WEIGHTS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a damaged checkpoint is in `notices`
             run = Run.open(place.path, checkpoint=which)
         for notice in run.notices:
             LOG.warning("%s: %s", name, notice)
-        notice = (
-            f"Its checkpoint is damaged; step {run.step} is served in its place." if run.notices else None
-        )
-        if notice is None and not place.finished:
-            notice = f"Its training goes on; step {run.step} is served."
+        told = f"Its checkpoint is damaged; step {run.step} is served in its place." if run.notices else None
+        if told is None and not place.finished:
+            told = f"Its training went on when it was loaded; step {run.step} is served."
         engine = Engine(run.model, run.tokenizer, precision=self.precision)
         try:
             run.refuse_no_text()
@@ -299,7 +306,8 @@ class Models:
             task=task_of(run.config).kind,
             memory=memory,
             floor=floor_of(run) if writes else None,
-            notice=notice,
+            files=files,
+            told=told,
         )
 
     def close(self) -> None:
@@ -307,6 +315,7 @@ class Models:
         self._loader.shutdown(wait=False, cancel_futures=True)
 
 
+CHANGED = "The files of this model were changed or removed after it was loaded; what was loaded is served."
 NOT_THERE = "This model has no checkpoint now: it has not begun, or its files were removed."
 NOT_LOADED = "This model cannot be loaded; the server's log says why."
 
@@ -363,7 +372,7 @@ def key_of(place: Place, which: str) -> Key | None:
 def least_memory(folder: Path) -> int:
     """Bytes that a checkpoint's model takes at least."""
     try:
-        return 2 * (folder / "model.safetensors").stat().st_size
+        return 2 * (folder / WEIGHTS).stat().st_size
     except OSError:
         return 0
 

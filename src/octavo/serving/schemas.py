@@ -117,6 +117,11 @@ class Chosen(Asked):
         """As a list."""
         return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
 
+    @property
+    def penalty(self) -> float | None:
+        """For what was said already."""
+        return None
+
 
 class Sampled(Chosen):
     """What both endpoints of OpenAI's take."""
@@ -136,6 +141,11 @@ class Sampled(Chosen):
     """Per token how much came from counting and how much from the network, of a run with `model.counts`."""
     truncate: bool = False
     """Cut a prompt that is longer than the context: a text to its end, a conversation to its latest turns."""
+
+    @property
+    def penalty(self) -> float | None:
+        """For what was said already."""
+        return self.repetition_penalty
 
 
 class CompletionRequest(Sampled):

@@ -200,6 +200,29 @@ def test_files_that_are_removed_or_replaced_are_noticed(mine: Path, tmp_path: Pa
     done(act, mine)
 
 
+@pytest.mark.parametrize("deed", ["truncated", "replaced", "removed"])
+def test_weights_that_change_in_their_place_are_noticed(mine: Path, deed: str) -> None:
+    """What was loaded goes on, for nothing is read from the file any more."""
+
+    async def act(models: Models) -> None:
+        async with models.using("mine") as served:
+            text = served.run.generate("the", seed=1)
+        weights = checkpoint(mine) / "model.safetensors"
+        if deed == "truncated":
+            weights.write_bytes(b"")
+        elif deed == "replaced":
+            other = weights.with_name("other")
+            other.write_bytes(weights.read_bytes()[::-1])
+            other.replace(weights)
+        else:
+            weights.unlink()
+        async with models.using("mine") as again:
+            assert again is served and "changed or removed" in (again.notice or "")
+            assert again.run.generate("the", seed=1) == text
+
+    done(act, mine)
+
+
 def test_a_best_that_moves_on_is_served(mine: Path, tmp_path: Path) -> None:
     async def act(models: Models) -> None:
         async with models.using("mine") as served:
