@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,3 +103,74 @@ def test_what_cannot_be_served_is_a_sentence(octavo: Octavo, finished: Path) -> 
 def test_without_the_extra_its_name_is_said(octavo: Octavo, finished: Path) -> None:
     done = octavo("serve", finished, patch="without_a_server")
     assert done.code == 1 and "octavo[serve]" in done.err and "Traceback" not in done.err
+
+
+def asked(address: str, **fields: object) -> dict[str, Any]:
+    """An answer or a refusal."""
+    return httpx2.post(f"{address}/v1/completions", json=fields, timeout=60, trust_env=False).json()
+
+
+def test_a_run_that_still_trains_serves_its_best(octavo: Octavo) -> None:
+    run = octavo.folder / "still"
+    training = octavo.start(
+        "train", "recipe.yaml", "--text", "text.txt", "--out", run, "training.steps=1000000"
+    )
+    try:
+        until((run / "best").exists)
+        with served(octavo, run) as (address, _):
+            answer = asked(address, prompt="the", seed=1)
+            assert answer["choices"][0]["text"] and "not ended" in answer["octavo"]["notice"]
+            (card,) = httpx2.get(f"{address}/v1/models", trust_env=False).json()["data"]
+            assert not card["octavo"]["finished"] and "not ended" in card["octavo"]["notice"]
+    finally:
+        training.signal(signal.SIGINT)
+        training.wait()
+
+
+def test_what_is_damaged_is_said(octavo: Octavo, finished: Path) -> None:
+    """Another checkpoint of the run is served in its place; of one that stands alone nothing is."""
+    run = Path(shutil.copytree(finished, octavo.folder / "damaged", symlinks=True))
+    best = (run / "best").resolve()
+    weights = best / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with served(octavo, run) as (address, _):
+        assert "damaged" in asked(address, prompt="the")["octavo"]["notice"]
+    with served(octavo, best) as (address, command):
+        answer = httpx2.post(f"{address}/v1/completions", json={"prompt": "the"}, timeout=60, trust_env=False)
+        assert answer.status_code == 503 and str(run) not in answer.text
+        assert "log" in answer.json()["error"]["message"]
+        until(lambda: "cannot be served" in command.files[2].read_text())
+
+
+def test_files_that_are_replaced_or_removed_are_said(octavo: Octavo, finished: Path) -> None:
+    run = Path(shutil.copytree(finished, octavo.folder / "mine", symlinks=True))
+    how: dict[str, Any] = {"prompt": "the", "seed": 1}
+    with served(octavo, run) as (address, _):
+        answer = asked(address, **how)
+        assert "notice" not in answer["octavo"]
+        (run / "best" / "model.safetensors").write_bytes(b"")
+        again = asked(address, **how)
+        assert again["choices"] == answer["choices"] and "changed" in again["octavo"]["notice"]
+        shutil.rmtree(run)
+        again = asked(address, **how)
+        assert again["choices"] == answer["choices"] and "removed" in again["octavo"]["notice"]
+
+
+def test_another_address_needs_the_key_of_the_environment(finished: Path) -> None:
+    environment = {**os.environ, "OCTAVO_SERVE_KEY": "choose-one", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "octavo", "serve", finished, "--host", "0.0.0.0", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        try:
+            port = re.search(r":(\d+)/v1", said)
+            assert port and "Bearer" in said and "choose-one" not in said
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port[1]}", trust_env=False) as client:
+                assert client.get("/health").status_code == 200
+                assert client.get("/v1/models").status_code == 401
+                key = {"Authorization": "Bearer choose-one"}
+                assert client.get("/v1/models", headers=key).status_code == 200
+                assert client.get("/v1/models", headers=key | {"Host": "evil.example"}).status_code == 403
+        finally:
+            process.terminate()
+    assert process.returncode == 0

@@ -13,6 +13,7 @@ from octavo.serving.schemas import (
     MOST_MESSAGES,
     MOST_PROMPTS,
     MOST_TOKENS,
+    PROMPTS,
     Answer,
     Asked,
     Bias,
@@ -46,7 +47,7 @@ Biases = Annotated[list[BiasedToken], Field(max_length=MOST_BIASES)]
 class LlamaRequest(Chosen):
     """What /completion takes."""
 
-    prompt: OnePrompt | list[OnePrompt] = ""
+    prompt: OnePrompt | Annotated[list[OnePrompt], PROMPTS] = ""
     """A text, its ids, both in one list; or several of these in a list."""
     n_predict: int | None = Field(None, ge=-1, le=MOST_TOKENS)
     """Tokens at most; default: the recipe's; -1: as many as there may be."""

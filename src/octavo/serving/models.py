@@ -279,7 +279,7 @@ class Models:
             LOG.warning("%s: %s", name, notice)
         told = f"Its checkpoint is damaged; step {run.step} is served in its place." if run.notices else None
         if told is None and not place.finished:
-            told = f"Its training went on when it was loaded; step {run.step} is served."
+            told = f"Its training had not ended when it was loaded; step {run.step} is served."
         engine = Engine(run.model, run.tokenizer, precision=self.precision)
         try:
             run.refuse_no_text()

@@ -40,6 +40,8 @@ Stops = Annotated[list[Stop], Field(max_length=MOST_STOPS)]
 Bias = Annotated[dict[str, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=MOST_BIASES)]
 Id = Annotated[int, Field(ge=0, le=MOST_ID)]
 Ids = Annotated[list[Id], Field(max_length=1_000_000)]
+PROMPTS = Field(json_schema_extra={"maxItems": MOST_PROMPTS})
+"""Of a list whose length is looked at when all is read, for a better sentence."""
 NOTHING = (None, "", [], {}, False)
 """What clients send in fields that they do not use."""
 
@@ -151,7 +153,7 @@ class Sampled(Chosen):
 class CompletionRequest(Sampled):
     """What /v1/completions takes."""
 
-    prompt: str | list[str] | Ids | list[Ids] = Field("")
+    prompt: str | Annotated[list[str], PROMPTS] | Ids | Annotated[list[Ids], PROMPTS] = Field("")
     """A text or its ids, or several of them."""
     max_tokens: int | None = Field(None, ge=0, le=MOST_TOKENS)
     """At most; default: the recipe's. 0 goes with `echo`."""
