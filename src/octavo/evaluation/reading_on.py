@@ -1,7 +1,8 @@
 """A model whose counts go on learning in the text that it is judged by: each token is scored first, and then learned.
 
 So compressors read, and with them such a figure compares; the evaluation's own loss is of the model as it was saved. A
-text is read once, in its order, by a copy of the mixer, whose tables keep their size. What the gate learned stays.
+text is read once, in its order, by a copy of the mixer, whose tables keep their size; what the network is worth is
+learned on too.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from octavo.data.batch import Batch
-from octavo.evaluation.attribution import watched
+from octavo.data.batch import NO_SIDE_INPUTS, Batch
+from octavo.model.gpt import GPT
+from octavo.ngram.codes import CODE
 from octavo.ngram.mixing_counts import MixingCounts
-from octavo.training.objective import Objective
+from octavo.training.objective import NextToken, Objective
 
 
 @dataclass(frozen=True)
@@ -59,36 +61,32 @@ def reading_on(
     model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Objective, tokens: np.ndarray
 ) -> ReadOn | None:
     """Score the tokens (N,) of a split, of which the batches say where each target stands; None of a model that cannot
-    learn on, and of batches that are not in the order of the text."""
+    learn on."""
     counts = getattr(model, "counts", None)
-    if not isinstance(counts, MixingCounts) or (kept := counts.tables) is None:
+    if not isinstance(model, GPT) or not isinstance(counts, MixingCounts) or not counts.has_text:
         return None
-    tokens = np.asarray(tokens)
-    mixer = kept.copy(more=int(counts.lengths.cpu().numpy()[tokens].astype(np.int64).sum()))
+    if not isinstance(objective, NextToken):
+        return None
+    tokens = np.asarray(tokens).astype(np.int32)
     device, was_training = next(model.parameters()).device, model.training
     model.eval()
-    read, total, alone, scored = 0, 0.0, 0.0, 0
-    with watched(counts) as calls:
-        for arrays in batches:
-            batch = arrays.to(device)
-            calls.clear()
-            objective.evaluate(model, batch)
-            assert arrays.places is not None, "batches that score say where"
-            there = ((arrays.targets >= 0) & (arrays.places >= 0)).ravel()
-            places = arrays.places.ravel()[there]
-            if not len(places):
-                continue
-            if len(calls) != 1 or places.min() < read:
-                return None
-            (logits, x, *_), _ = calls[0]
-            first, read = read, int(places.max()) + 1
-            logs, known = mixer.follow(tokens[:read], first)
-            said, seen = (np.zeros((len(there), *each.shape[1:]), np.float32) for each in (logs, known))
-            said[there], seen[there] = logs[places - first], known[places - first]
-            both = counts.gated(logits, x, said, seen)[0][torch.from_numpy(there).to(device)].double()
-            asked = torch.from_numpy(arrays.targets.ravel()[there].astype(np.int64))[:, None]
-            total -= float(both.cpu().gather(1, asked).sum())
-            alone -= float(logs[places - first, asked[:, 0].numpy()].astype(np.float64).sum())
-            scored += len(places)
+    model.settle()
+    mixer, heard, scored = counts.tables, np.full((len(tokens), CODE), -1, np.float32), []
+    for arrays in batches:
+        batch = arrays.to(device)
+        logits = model.network(batch.inputs, None, batch.side_inputs or NO_SIDE_INPUTS)[0]
+        assert arrays.places is not None, "batches that score say where"
+        there = (arrays.targets >= 0) & (arrays.places >= 0)
+        said = logits[torch.from_numpy(there).to(device)].float().cpu().numpy()
+        heard[arrays.places[there]] = mixer.hear(said, arrays.targets[there])
+        scored.append(arrays.places[there])
     model.train(was_training)
-    return ReadOn(total, alone, scored) if scored else None
+    at = np.concatenate(scored) if scored else np.zeros(0, np.int64)
+    if not len(at):
+        return None
+    read = int(at.max()) + 1
+    units = int(mixer.codes.lengths[tokens[:read]].sum(dtype=np.int64))
+    both = mixer.copy(more=units).read(tokens[:read], heard[:read])
+    alone = counts.alone.copy(more=units).read(tokens[:read])
+    total, by_counts = (float(each[at].astype(np.float64).sum()) for each in (both, alone))
+    return ReadOn(total, by_counts, len(at))

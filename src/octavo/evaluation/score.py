@@ -90,7 +90,7 @@ def score(
         losses = scored.losses if batch.weights is None else scored.losses * batch.weights
         total += losses.sum().item()
         if places is not None:
-            places.add(scored, batch)
+            places.add(model, scored, batch)
         weight, tokens = weight + arrays.weight, tokens + arrays.scored
         for name in sums:
             sums[name] += scored.metrics[name].sum().item()

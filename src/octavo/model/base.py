@@ -89,6 +89,16 @@ class LanguageModel(nn.Module):
         `held_out` (N,): what the network does not learn from (`ModelConfig.held_out`). `learned`: the weights are no
         first ones, and stay. `spelt` gives what each id is as text."""
 
+    def judged(
+        self, tokens: Tensor, targets: Tensor, side: SideInputs[Tensor]
+    ) -> tuple[Tensor, Tensor] | None:
+        """ln p of `targets` (B, T) after each of `tokens` (B, T), and whether it is the largest, where the model can
+        tell that without those of all others; else None."""
+        return None
+
+    def settle(self) -> None:
+        """Let what counts beside the network learn what that is worth by now; nothing where it knows."""
+
     def shorten(self, context: int) -> None:
         """Forget what was trained for the positions from `context` on, where the kind can (`ModelConfig.contexts`)."""
         assert context == self.context, f"the context of a {type(self).__name__} is {self.context}, for ever"
@@ -157,6 +167,12 @@ class ModelConfig(PartConfig):
     def held_out(self) -> float:
         """Share of the training text that the network does not learn from, because another part of the model needs text
         that is new to it."""
+        return 0.0
+
+    @property
+    def gate_share(self) -> float:
+        """Share of each batch that comes from what is held out, for a gate that learns step by step with the
+        network."""
         return 0.0
 
     def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:

@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from octavo.config import Recipe
 from octavo.config.parts import PartConfig, register
 from octavo.data import Dataset
-from octavo.data.batch import Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch
 from octavo.data.batches import Batches
 from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
@@ -254,8 +254,12 @@ class NextToken(Objective):
         return Loss(total.sum(), reported=right.sum())
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
-        logits = logits_of(model, batch).float()  # (B, T, V)
         targets = batch.targets
+        if isinstance(model, LanguageModel):
+            own = model.judged(batch.inputs, targets, batch.side_inputs or NO_SIDE_INPUTS)
+            if own is not None:
+                return PerToken(-own[0].where(targets >= 0, 0), {"accuracy": own[1] & (targets >= 0)})
+        logits = logits_of(model, batch).float()  # (B, T, V)
         nats = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
         right = logits.argmax(dim=-1) == targets
         return PerToken(nats.view_as(targets), {"accuracy": right}, logits)
