@@ -96,6 +96,15 @@ def write_run(folder: Path, *, steps: int = 20, seed: int = 0, config: bool = Tr
     return folder
 
 
+def until(page: Any, true: str, seconds: float = 300) -> None:
+    """Wait for a JavaScript expression to be true. (Playwright's own way is forbidden by the page's policy.)"""
+    for _ in range(int(seconds * 10)):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"it never came: {true}")
+
+
 class Shown:
     """A page in a browser, with what it complained of and what it asked others for."""
 

@@ -9,11 +9,11 @@ import { runsOf, useThings, type Job } from "./things";
 import { useWords } from "./words";
 
 export function Inside() {
-  const { s } = useWords(), them = useThings(), { at } = useRoute(), [trouble, setTrouble] = useState<unknown>(null);
+  const { s, language } = useWords(), them = useThings(), { at } = useRoute(), [trouble, setTrouble] = useState<unknown>(null);
   const able = runsOf(them).filter((run) => run.checkpoints.length > 0), run = able.find((each) => each.id === at.get("run")) ?? able.find((each) => !each.study) ?? able[0];
   if (!run) return <section class="oo-empty"><h1>{s.insideTitle}</h1><p>{s.insideNone}</p><p><a class="oo-button oo-primary" href={address("start")}>{s.startOne}</a></p></section>;
   const which = run.explained ? "explain" : run.report ? "report" : null, made = them.all<Job>("job").filter((job) => job.kind === "explain" && job.about === run.path);
-  const making = made.some((job) => job.running), source = which && addressOf("/api/page", { run: run.id, which, of: String(Math.max(0, ...made.map((job) => job.ended ?? 0))) });
+  const making = made.some((job) => job.running), source = which && addressOf("/api/page", { run: run.id, which, lang: language, of: String(Math.max(0, ...made.map((job) => job.ended ?? 0))) });
   const make = () => start({ kind: "explain", run: run.id }).then(() => setTrouble(null), setTrouble);
   return (
     <div class="oo-inside" id="oo-inside">

@@ -158,7 +158,7 @@ function Texts({ model, other, waiting, trouble }: { model: Model; other: Model 
     if (!now.on) return setPrompt(prompt); // nothing is written yet: the prompt's own text goes on below
     void write(other ? focus : 0, { parent: now.on, at: now.token ?? tokens.length, take: id });
   };
-  const both = other && sides.every(({ on }) => on?.state === "done") && rootOf(sides[0].on!).prompt === rootOf(sides[1].on!).prompt;
+  const both = other && sides.every(({ on }) => on?.state === "done") && rootOf(sides[0].on!).prompt === rootOf(sides[1].on!).prompt, alike = both && answerOf(sides[0].on!) === answerOf(sides[1].on!);
   return (
     <>
       <div class={`oo-desk${other ? " oo-two" : ""}`}>
@@ -188,7 +188,8 @@ function Texts({ model, other, waiting, trouble }: { model: Model; other: Model 
         {waiting && <section class="oo-pane"><p class="oo-note oo-busy">{s.loadingModel}</p></section>}
         <NextPanel model={(other ? models[focus] : model)!.name} prompt={where} chosen={chosen} counts={(other ? models[focus] : model)!.counts} sampling={sampling} setSampling={setSampling} take={now.on ? take : null} />
       </div>
-      {both && <Choice key={`${sides[0].on!.key} ${sides[1].on!.key}`} model={model} other={other} branches={[sides[0].on!, sides[1].on!]} />}
+      {alike && <p class="oo-note">{s.sameTexts}</p>}
+      {both && !alike && <Choice key={`${sides[0].on!.key} ${sides[1].on!.key}`} model={model} other={other} branches={[sides[0].on!, sides[1].on!]} />}
       <Judged model={model} />
     </>
   );
