@@ -3,7 +3,8 @@
     python benchmarks/drafts.py RUN [RUN …] [--streams 1 8 64] [--temperature 0.8 0] [--tokens 400] [--repeats 5]
 
 A run may be given as RUN=FILE: its prompts are the file's lines. Each text is held against the one without drafts.
-`passes`: of the model, for a token of each text.
+Of the texts that are always drafted, whatever that costs, `passes` and `places` say how often the model was called, and
+how many places it computed, for each that it takes without drafts: they do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -19,20 +20,25 @@ import torch
 from common import finish, load, print_table
 from octavo.generation import TextRequest
 from octavo.generation.decoder import Decoder
-from octavo.generation.drafts import Drafts
+from octavo.generation.drafts import Drafts, Pace
 from octavo.run.run import Run
 
 OF = Drafts.of
 
 
-def written(run: Run, asked: list[TextRequest], drafted: bool, **how: Any) -> tuple[list[Any], float, int]:
-    """The texts, the seconds, and how many passes they took."""
-    passes, feed = [0], Decoder.feed
+def written(
+    run: Run, asked: list[TextRequest], drafted: bool, *, always: bool = False, **how: Any
+) -> tuple[list[Any], float, list[int]]:
+    """The texts, the seconds, and how many passes and places they took."""
+    passes, feed, note = [0, 0], Decoder.feed, Pace.note
 
-    def counted(self: Decoder, *arguments: Any, **options: Any) -> Any:
+    def counted(self: Decoder, new: Any, **options: Any) -> Any:
         passes[0] += 1
-        return feed(self, *arguments, **options)
+        passes[1] += sum(map(len, new.values()))
+        return feed(self, new, **options)
 
+    if always:
+        Pace.note = lambda *_: None  # type: ignore[method-assign]
     Drafts.of = OF if drafted else lambda _: None  # type: ignore[method-assign]
     Decoder.feed = counted  # type: ignore[method-assign]
     begin = time.perf_counter()
@@ -40,8 +46,8 @@ def written(run: Run, asked: list[TextRequest], drafted: bool, **how: Any) -> tu
         done = {s.number: s for s, _ in run.write_each(asked, **how)}
     finally:
         seconds = time.perf_counter() - begin
-        Decoder.feed, Drafts.of = feed, OF  # type: ignore[method-assign]
-    return [(done[n].ids, done[n].log_probabilities) for n in range(len(asked))], seconds, passes[0]
+        Decoder.feed, Drafts.of, Pace.note = feed, OF, note  # type: ignore[method-assign]
+    return [(done[n].ids, done[n].log_probabilities) for n in range(len(asked))], seconds, passes
 
 
 def row(
@@ -52,14 +58,18 @@ def row(
     how: dict[str, Any] = {"tokens": given.tokens, "temperature": temperature, "precision": given.precision}
     rates: dict[bool, list[float]] = {True: [], False: []}
     found: dict[bool, Any] = {}
+    without = [1, 1]
     for turn in range(given.repeats + 1):
         for drafted in (True, False) if turn % 2 else (False, True):
-            texts, seconds, passes = written(run, asked, drafted, **how)
+            texts, seconds, plain = written(run, asked, drafted, **how)
             tokens = sum(len(ids) for ids, _ in texts)
-            found[drafted] = texts, passes
+            found[drafted] = texts
+            if not drafted:
+                without = plain
             if turn:
                 rates[drafted].append(tokens / seconds)
-    assert found[True][0] == found[False][0], "other texts than without drafts"
+    always, _, counted = written(run, asked, True, always=True, **how)
+    assert found[True] == found[False] == always, "other texts than without drafts"
     ratios = [a / b for a, b in zip(rates[True], rates[False], strict=True)]
     return {
         "run": name,
@@ -70,7 +80,8 @@ def row(
         "ratio": round(statistics.median(ratios), 3),
         "from": round(min(ratios), 3),
         "to": round(max(ratios), 3),
-        "passes": round(found[True][1] / found[False][1], 3),
+        "passes": round(counted[0] / without[0], 3),
+        "places": round(counted[1] / without[1], 3),
     }
 
 

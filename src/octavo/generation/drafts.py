@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -119,20 +120,19 @@ class Pace:
     def __init__(self) -> None:
         self.drafts = True
         self._lately: dict[bool, float] = {}
-        self._tries, self._left, self._tokens, self._seconds = True, self.TRIAL, 0, 0.0
+        self._tries, self._left, self._tokens = True, self.TRIAL, 0
+        self._seconds: list[float] = []
 
     def note(self, tokens: int, seconds: float) -> None:
         """A pass in the way that was asked for took so long, and wrote so many tokens."""
-        self._tokens, self._seconds, self._left = (
-            self._tokens + tokens,
-            self._seconds + seconds,
-            self._left - 1,
-        )
+        self._tokens, self._left = self._tokens + tokens, self._left - 1
+        self._seconds.append(seconds)
         if self._left:
             return
-        now = self._seconds / self._tokens
+        # The middle one, for some wait for what else the machine does.
+        now = median(self._seconds) * len(self._seconds) / self._tokens
         self._lately[self.drafts] = (self._lately.get(self.drafts, now) + now) / 2
-        self._left, self._tokens, self._seconds = self.TRIAL, 0, 0.0
+        self._left, self._tokens, self._seconds = self.TRIAL, 0, []
         if not self._tries or len(self._lately) < 2:
             self._tries, self.drafts = True, not self.drafts
             return

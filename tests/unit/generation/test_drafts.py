@@ -256,6 +256,15 @@ def test_it_drafts_where_that_is_faster_and_tries_seldom() -> None:
         assert drafted[-1000:].count(faster) < 100  # and notices when that changes
 
 
+def test_what_else_the_machine_does_decides_nothing() -> None:
+    """A pass in thirteen takes fifty times as long, whichever way."""
+    pace, drafted = Pace(), []
+    for step in range(4000):
+        drafted.append(pace.drafts)
+        pace.note(2 if pace.drafts else 1, (1.5 if pace.drafts else 1.0) * (50 if step % 13 == 3 else 1))
+    assert drafted.count(False) < 0.06 * len(drafted)
+
+
 def test_the_time_of_a_pass_is_that_of_a_token() -> None:
     """By the clock between a pass's beginning and its end, per token that came."""
     engine, now = engine_for(), [0.0]
