@@ -128,18 +128,15 @@ def test_a_run_that_still_trains_serves_its_best(octavo: Octavo) -> None:
 
 
 def test_what_is_damaged_is_said(octavo: Octavo, finished: Path) -> None:
-    """Another checkpoint of the run is served in its place; of one that stands alone nothing is."""
+    """Another checkpoint of the run is served in its place; one that stands alone is refused at once."""
     run = Path(shutil.copytree(finished, octavo.folder / "damaged", symlinks=True))
     best = (run / "best").resolve()
     weights = best / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with served(octavo, run) as (address, _):
         assert "damaged" in asked(address, prompt="the")["octavo"]["notice"]
-    with served(octavo, best) as (address, command):
-        answer = httpx2.post(f"{address}/v1/completions", json={"prompt": "the"}, timeout=60, trust_env=False)
-        assert answer.status_code == 503 and str(run) not in answer.text
-        assert "log" in answer.json()["error"]["message"]
-        until(lambda: "cannot be served" in command.files[2].read_text())
+    done = octavo("serve", best, "--port", "0")
+    assert done.code == 1 and "damaged" in done.err and "Traceback" not in done.err
 
 
 def test_files_that_are_replaced_or_removed_are_said(octavo: Octavo, finished: Path) -> None:
