@@ -35,7 +35,7 @@ class Said:
 
     def __init__(self, recent: Recent, slots: int) -> None:
         self._recent, self._most = recent, recent.most
-        self._kept = recent.most + AHEAD  # some of which may be taken back
+        self._kept = recent.most + AHEAD  # which may be taken back
         self._text = np.zeros((slots, 2 * self._kept), np.int32)
         self._lengths = [0] * slots
         self._gate, self._held = recent.gate()
