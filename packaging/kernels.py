@@ -97,16 +97,16 @@ def compile_library(own: Platform, level: Level, to: Path) -> None:
             commands.append([*zig, *options, path.as_posix()])
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(run, commands))
-        library = Path(scratch) / to.name
         # What the compiler adds of its own runs when a library is loaded, before anything could ask for its score.
-        link = [*zig, f"-mcpu={own.baseline}", "-shared", "-s", "-o", str(library), *objects]
-        run(link if "windows" in own.target else [*link, "-lm"])
-        to.write_bytes(library.read_bytes())
+        link = [*zig, f"-mcpu={own.baseline}", "-shared", "-s", "-o", to.name]
+        link += [Path(compiled).name for compiled in objects]
+        run(link if "windows" in own.target else [*link, "-lm"], Path(scratch))
+        to.write_bytes((Path(scratch) / to.name).read_bytes())
 
 
-def run(command: list[str]) -> None:
-    """Run the compiler among the sources, so that no path of this machine is in what it makes. Raises SystemExit."""
-    done = subprocess.run(command, cwd=SOURCES, capture_output=True, text=True, check=False)
+def run(command: list[str], folder: Path = SOURCES) -> None:
+    """Run the compiler in a folder, so that no path of this machine is in what it makes. Raises SystemExit."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
 

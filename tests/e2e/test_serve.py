@@ -128,7 +128,7 @@ def test_a_run_that_still_trains_serves_its_best(octavo: Octavo) -> None:
 
 
 def test_what_is_damaged_is_said(octavo: Octavo, finished: Path) -> None:
-    """Another checkpoint of the run is served in its place; of one that stands alone nothing is."""
+    """Another checkpoint of the run is served in its place; one that stands alone is refused at once."""
     run = Path(shutil.copytree(finished, octavo.folder / "damaged", symlinks=True))
     best = (run / "best").resolve()
     weights = best / "model.safetensors"
@@ -142,7 +142,7 @@ def test_what_is_damaged_is_said(octavo: Octavo, finished: Path) -> None:
         assert "log" in answer.json()["error"]["message"]
         until(lambda: "cannot be served" in command.files[2].read_text())
     weights.write_bytes(whole[:-100])
-    done = octavo("serve", best)
+    done = octavo("serve", best, "--port", "0")
     assert done.code == 1 and "model.safetensors" in done.err and "Traceback" not in done.err
 
 

@@ -12,7 +12,10 @@ import shutil
 import site
 import subprocess
 import sys
+import tempfile
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,16 +28,31 @@ OTHERS = 65534
 pytestmark = pytest.mark.slow
 
 
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter; pytest closes its own whenever it starts."""
+    with tempfile.TemporaryDirectory(prefix="octavo-wheel-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with open_folder() as folder:
+        yield folder
+
+
 @pytest.fixture(scope="module")
-def octavo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def octavo() -> Iterator[Path]:
     """The command of an environment that has the wheel, and torch and all else from the one that runs the tests."""
     found = sorted(WHEELS.glob(f"octavo-*-manylinux*_{platform.machine()}.whl"))
     if sys.platform != "linux" or not found:
         pytest.skip(f"there is no wheel for this platform in {WHEELS} (make dist)")
-    folder = tmp_path_factory.mktemp("wheel")
-    for place in (folder, *folder.parents):
-        if place.owner() == folder.owner() and place.stat().st_mode & 0o001 == 0:
-            place.chmod(place.stat().st_mode | 0o055)  # pytest's own folders are closed to others
+    with open_folder() as folder:
+        yield installed(found[-1], folder)
+
+
+def installed(wheel: Path, folder: Path) -> Path:
     home = folder / "Übung mit Leerzeichen"
     venv.create(home, with_pip=False)
     pip = [
@@ -47,7 +65,7 @@ def octavo(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--no-deps",
         "--no-index",
     ]
-    subprocess.run([*pip, "--quiet", str(found[-1])], check=True)
+    subprocess.run([*pip, "--quiet", str(wheel)], check=True)
     (own,) = (home / "lib").glob("python*/site-packages")
     others = [path for path in (*site.getsitepackages(), *sys.path) if path.endswith("site-packages")]
     (own / "others.pth").write_text("\n".join(dict.fromkeys(others)) + "\n")
@@ -73,30 +91,26 @@ def run(
     )
 
 
-def cache(tmp_path: Path) -> str:
+def cache(place: Path) -> str:
     """A folder that the other user may have a cache in."""
-    for place in (tmp_path, tmp_path.parent):
-        place.chmod(place.stat().st_mode | 0o055)
-    folder = tmp_path / "cache of another"
+    folder = place / "cache of another"
     folder.mkdir()
     if os.geteuid() == 0:
         os.chown(folder, OTHERS, OTHERS)
     return str(folder)
 
 
-def test_it_says_what_it_is_without_a_home(octavo: Path, tmp_path: Path) -> None:
-    cache(tmp_path)
-    told = run(octavo, "--version", folder=tmp_path)
+def test_it_says_what_it_is_without_a_home(octavo: Path, place: Path) -> None:
+    cache(place)
+    told = run(octavo, "--version", folder=place)
     assert told.returncode == 0, told.stderr
     assert "commit" in told.stdout and "kernels: x86-64" in told.stdout or "kernels: arm64" in told.stdout
     assert "so every process tries them anew" in told.stderr or "tries its kernels anew" in told.stderr
 
 
-def test_it_trains_with_the_kernels_that_it_brings(octavo: Path, tmp_path: Path) -> None:
-    own = cache(tmp_path)
-    (tmp_path / "Täxt.txt").write_text(
-        "The cat sat on the mat. A dog saw it and ran. " * 200, encoding="utf-8"
-    )
+def test_it_trains_with_the_kernels_that_it_brings(octavo: Path, place: Path) -> None:
+    own = cache(place)
+    (place / "Täxt.txt").write_text("The cat sat on the mat. A dog saw it and ran. " * 200, encoding="utf-8")
     words = (
         "train",
         "quick",
@@ -107,45 +121,63 @@ def test_it_trains_with_the_kernels_that_it_brings(octavo: Path, tmp_path: Path)
         "--quiet",
         "training.steps=4",
     )
-    done = run(octavo, *words, folder=tmp_path, OCTAVO_CACHE=own)
+    done = run(octavo, *words, folder=place, OCTAVO_CACHE=own)
     assert done.returncode == 0, done.stderr
-    kernels = json.loads((tmp_path / "Läufe" / "erster Lauf" / "manifest.json").read_text("utf-8"))["kernels"]
+    kernels = json.loads((place / "Läufe" / "erster Lauf" / "manifest.json").read_text("utf-8"))["kernels"]
     assert kernels["name"] != "compiled here" and "proved itself here" in kernels["why"]
-    written = run(
-        octavo, "generate", "Läufe/erster Lauf", "--tokens", "20", folder=tmp_path, OCTAVO_CACHE=own
-    )
+    written = run(octavo, "generate", "Läufe/erster Lauf", "--tokens", "20", folder=place, OCTAVO_CACHE=own)
     assert written.returncode == 0 and written.stdout.strip(), written.stderr
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler here")
-def test_it_compiles_where_that_is_asked_for(octavo: Path, tmp_path: Path) -> None:
+def test_it_compiles_where_that_is_asked_for(octavo: Path, place: Path) -> None:
     told = run(
         octavo,
         "--version",
-        folder=tmp_path,
+        folder=place,
         path=f"{octavo.parent}{os.pathsep}{os.environ['PATH']}",
-        OCTAVO_CACHE=cache(tmp_path),
+        OCTAVO_CACHE=cache(place),
         OCTAVO_COMPILE="1",
     )
     assert told.returncode == 0 and "kernels: compiled here" in told.stdout, told.stderr
 
 
 @pytest.mark.parametrize("value", ["none", "x86-64-v2"])
-def test_it_takes_what_is_asked_for(octavo: Path, tmp_path: Path, value: str) -> None:
+def test_it_takes_what_is_asked_for(octavo: Path, place: Path, value: str) -> None:
     if value != "none" and platform.machine() != "x86_64":
         pytest.skip("another processor")
-    told = run(octavo, "--version", folder=tmp_path, OCTAVO_CACHE=cache(tmp_path), OCTAVO_KERNEL=value)
+    told = run(octavo, "--version", folder=place, OCTAVO_CACHE=cache(place), OCTAVO_KERNEL=value)
     assert told.returncode == 0 and f"kernels: {value})" in told.stdout
 
 
-def test_every_variant_proves_itself_or_is_not_for_this_processor(octavo: Path, tmp_path: Path) -> None:
+def test_every_variant_proves_itself_or_is_not_for_this_processor(octavo: Path, place: Path) -> None:
     """The one that is best here is not the only one that somebody uses."""
-    own = cache(tmp_path)
+    own = cache(place)
     (package,) = (octavo.parents[1] / "lib").glob("python*/site-packages/octavo/_kernels")
     names = list(json.loads((package / "built.json").read_text("utf-8"))["variants"])
     said = {
-        name: run(octavo, "--version", folder=tmp_path, OCTAVO_CACHE=own, OCTAVO_KERNEL=name)
-        for name in names
+        name: run(octavo, "--version", folder=place, OCTAVO_CACHE=own, OCTAVO_KERNEL=name) for name in names
     }
     proven = [name for name, told in said.items() if f"kernels: {name})" in told.stdout]
     assert proven and not [told.stderr for told in said.values() if "kernels for" in told.stderr]
+
+
+HASHES = """
+import hashlib, sys
+from octavo.generation.proof import answers
+for name, answer in answers():
+    if "bfloat16" not in name: print(name, hashlib.sha256(answer.tobytes()).hexdigest())
+"""
+
+
+def test_variants_give_the_same_bits(octavo: Path, place: Path) -> None:
+    """Those that have fused multiply-adds; bfloat16 has instructions of its own, which round in their own way."""
+    own = cache(place)
+    python, found = octavo.parent / "python", {}
+    for name in ("x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"):
+        told = run(octavo, "--version", folder=place, OCTAVO_CACHE=own, OCTAVO_KERNEL=name)
+        if f"kernels: {name})" in told.stdout:
+            found[name] = run(python, "-c", HASHES, folder=place, OCTAVO_CACHE=own, OCTAVO_KERNEL=name).stdout
+    if len(found) < 2:
+        pytest.skip("this processor knows fewer than two of them")
+    assert len(set(found.values())) == 1 and len(found["x86-64-v3"].splitlines()) > 15

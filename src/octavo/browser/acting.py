@@ -6,13 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from octavo.browser.commands import Jobs
-from octavo.browser.dropped import Texts
-from octavo.browser.errands import Errands
-from octavo.browser.guard import parameter
-from octavo.browser.preferences import Preferences
-from octavo.browser.windows import Windows
-from octavo.browser.wishes import (
+from octavo.browser.asked import (
     Demo,
     Explain,
     Export,
@@ -25,6 +19,12 @@ from octavo.browser.wishes import (
     Train,
     Tune,
 )
+from octavo.browser.commands import Jobs
+from octavo.browser.dropped import Texts
+from octavo.browser.errands import Errands
+from octavo.browser.guard import parameter
+from octavo.browser.judgements import Judgements
+from octavo.browser.windows import Windows
 from octavo.errors import OctavoError, StorageError
 from octavo.serving.call import Call
 from octavo.serving.errors import Refusal, wrong
@@ -41,8 +41,8 @@ WAITING = 1000.0
 class Acting:
     """The endpoints."""
 
-    def __init__(self, windows: Windows, texts: Texts, jobs: Jobs, preferences: Preferences) -> None:
-        self.windows, self.texts, self.jobs, self.preferences = windows, texts, jobs, preferences
+    def __init__(self, windows: Windows, texts: Texts, jobs: Jobs, judgements: Judgements) -> None:
+        self.windows, self.texts, self.jobs, self.judgements = windows, texts, jobs, judgements
         self.errands = Errands()
         self._looked: dict[tuple[Any, ...], Any] = {}
 
@@ -132,7 +132,7 @@ class Acting:
             alone = ["--network-only"] if wish.network_only else []
             return "export", ["export", name, "--to", wish.to, "--out", plain(out), *alone], run.path
         assert isinstance(wish, Tune)
-        pairs = self.preferences.pairs_of(wish.run)
+        pairs = self.judgements.pairs_of(wish.run)
         if not pairs.is_file():
             raise wrong("Nothing was judged of this run yet.", "run")
         out = work.free_run(f"{run.path.name}-preferred")

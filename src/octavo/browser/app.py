@@ -12,10 +12,11 @@ from starlette.types import ASGIApp
 from octavo.browser.acting import Acting
 from octavo.browser.commands import Jobs
 from octavo.browser.dropped import Texts
+from octavo.browser.exports import Exports
 from octavo.browser.guard import PageGuard, Tickets, parameter
+from octavo.browser.judgements import Judgements
 from octavo.browser.page import SECURE, page, policy
 from octavo.browser.playing import Playing
-from octavo.browser.preferences import Preferences
 from octavo.browser.runs import START, Cursor, Followed, lines_after
 from octavo.browser.windows import Windows
 from octavo.browser.work import Work
@@ -127,10 +128,10 @@ def number(call: Call, name: str) -> int:
 def application(service: Service, *, work: Work, token: str, tickets: Tickets) -> ASGIApp:
     """All of it behind the guard: the page, what it asks for, and the models, as `octavo serve` has them."""
     texts, jobs = Texts(work.texts), Jobs(work.jobs)
-    windows = Windows(work, service.models, (texts, jobs))
-    preferences = Preferences(work.preferences)
-    looking, acting = Looking(service, windows), Acting(windows, texts, jobs, preferences)
-    playing = Playing(service, preferences)
+    windows = Windows(work, service.models, (texts, jobs, Exports(work.exports)))
+    judgements = Judgements(work.preferences)
+    looking, acting = Looking(service, windows), Acting(windows, texts, jobs, judgements)
+    playing = Playing(service, windows, judgements)
 
     async def ticket(call: Call) -> None:
         await call.answer({"ticket": tickets.new()})

@@ -9,12 +9,14 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from octavo.browser.preferences import Preferences
-from octavo.browser.wishes import Judged, Next, OfModel, Translate, Write
+from octavo.browser.asked import Judged, Next, OfModel, Translate, Write
+from octavo.browser.judgements import Judgements
+from octavo.browser.windows import Windows
 from octavo.generation import Sample
 from octavo.generation.streams import Stream
 from octavo.serving.answers import Pieces, finite, prompt_pieces
@@ -38,8 +40,8 @@ DIGITS = 4
 class Playing:
     """The endpoints."""
 
-    def __init__(self, service: Service, preferences: Preferences) -> None:
-        self.service, self.preferences = service, preferences
+    def __init__(self, service: Service, windows: Windows, judgements: Judgements) -> None:
+        self.service, self.windows, self.judgements = service, windows, judgements
 
     async def model(self, call: Call) -> None:
         """What a model is, once it is loaded."""
@@ -118,16 +120,18 @@ class Playing:
     async def judge(self, call: Call) -> None:
         """Keep a choice between two texts, or a thumb."""
         asked = await call.asked(Judged)
-        found = await asyncio.to_thread(self.preferences.keep, asked)
+        found = await asyncio.to_thread(self.judgements.keep, asked)
         await call.answer(found)
 
     async def judged(self, call: Call) -> None:
         """How many choices there are of a run."""
         asked = await call.asked(OfModel)
-        await call.answer(await asyncio.to_thread(self.preferences.of, asked.model.partition("@")[0]))
+        await call.answer(await asyncio.to_thread(self.judgements.of, asked.model.partition("@")[0]))
 
     @asynccontextmanager
-    async def _using(self, call: Call, name: str) -> AsyncIterator[Served]:
+    async def _using(self, call: Call, name: str | None) -> AsyncIterator[Served]:
+        if name is not None:
+            await self.windows.run(name.partition("@")[0])
         async with call.attended(self.service.limits.seconds), self.service.models.using(name) as served:
             yield served
 
@@ -191,37 +195,43 @@ def refuse_no_text(served: Served) -> None:
         raise wrong(f"This model goes on from no text: its task is {served.task}.", "model")
 
 
-def translated(served: Served, source: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Translated:
+    """Translations of a source, the best first, and of the best where the model looked: a row of weights over the
+    source's tokens for each token of the target; None of a model without attention to a source apart."""
+
+    translations: list[Any]
+    source: list[str]
+    target: list[str] | None = None
+    weights: list[list[float]] | None = None
+
+
+def translated(served: Served, source: str) -> Translated:
     """Translations of a source, the best first, and the attention of the best."""
+    from octavo.tasks.translation.alignment import Attended
     from octavo.tasks.translation.beam import Search
     from octavo.tasks.translation.encoder_decoder import EncoderDecoder
     from octavo.tasks.translation.translator import Skipped
 
-    translator = served.kept.setdefault("translator", None) or served.run.translator()
-    served.kept["translator"] = translator
+    if "translator" not in served.kept:
+        served.kept["translator"] = served.run.translator()
+    translator = served.kept["translator"]
     ids = translator.read(source, "The source")
     if isinstance(ids, Skipped):
         raise wrong(f"The sentence cannot be translated: {ids.why}.", "source")
     (found,) = translator.translate([ids], Search(5, 0.6))
     alone = spelling_of(served).alone
-    told: dict[str, Any] = {
-        "translations": [one.as_dict() for one in found[:5]],
-        "source": [alone(int(id)) for id in ids],
-    }
-    if found and isinstance(served.run.model, EncoderDecoder):
-        target = np.array([id for id in found[0].found.ids if id != translator.end], np.int64)
-        weights = attention(served, translator).weights(ids, target)[-1][: len(target)]
-        told["target"] = [alone(int(id)) for id in target]
-        told["weights"] = [[round(float(one), 3) for one in line] for line in weights]
-    return told
-
-
-def attention(served: Served, translator: Any) -> Any:
-    """What tells where a translator looks, made once."""
-    from octavo.tasks.translation.alignment import Attended
-
+    told = Translated([one.as_dict() for one in found[:5]], [alone(int(id)) for id in ids])
+    model = served.run.model
+    if not found or not isinstance(model, EncoderDecoder):
+        return told
+    target = np.array([id for id in found[0].found.ids if id != translator.end], np.int64)
     if "attended" not in served.kept:
-        served.kept["attended"] = Attended(
-            served.run.model, served.run.config.model, start=translator.start, end=translator.end
-        )
-    return served.kept["attended"]
+        ends = {"start": translator.start, "end": translator.end}
+        served.kept["attended"] = Attended(model, served.run.config.model, **ends)
+    weights = served.kept["attended"].weights(ids, target)[-1][: len(target)]
+    return replace(
+        told,
+        target=[alone(int(id)) for id in target],
+        weights=[[round(float(one), 3) for one in line] for line in weights],
+    )

@@ -105,7 +105,7 @@ class Card:
         began: seconds since 1970 at which its settings were written; `written`: its last figures.
         ends: when its training should be over, seconds since 1970.
         metrics: which metrics.jsonl, and how long: another one tells that there is something to read.
-        counting: the weight that counting has in the mixture, where it counts.
+        counts: whether it counts beside its network; `counting`: the weight that this has, once it is known.
         verdict: what its report says of it, in sentences; `next`: the command for what comes next.
         changed: texts that are not as they were when the run began, or not there.
         damage: what could not be read.
@@ -130,6 +130,7 @@ class Card:
     loss: float | None = None
     unit: str | None = None
     counting: float | None = None
+    counts: bool = False
     verdict: tuple[str, ...] = ()
     next: str = ""
     tokens_per_second: float | None = None
@@ -232,6 +233,7 @@ class Followed:
             texts=tuple(str(path) for path in getattr(recipe.corpus, "paths", None) or ()),
             steps=training.steps,
             minutes=training.minutes,
+            counts=getattr(getattr(recipe.model, "counts", None), "kind", "none") != "none",
             began=self.folder.config.stat().st_mtime,
         )
 

@@ -19,8 +19,9 @@ from octavo.serving.service import Service, head, refuse_no_text, spelling_of
 from octavo.tokenizers.chat import has_chat
 from octavo.util.records import json_text
 
-GAP = 0.01
-"""Seconds between two chunks of a stream, at least; what is written meanwhile goes together."""
+GAP, CHUNKS = 0.01, 1000
+"""Seconds between two chunks of a stream, at least; chunks a second of all streams together, at most. What is
+written meanwhile goes together."""
 INLINE = 4000
 """Bytes of a request whose texts are tokenized at once; of a longer one in a thread, so that others do not wait."""
 
@@ -186,7 +187,8 @@ class Texts:
                     started.add(place)
             if lines:
                 await call.events(lines)
-            if not ticket.ended and (wait := sent + GAP - time.monotonic()) > 0:
+            gap = max(GAP, served.load / CHUNKS)
+            if not ticket.ended and (wait := sent + gap - time.monotonic()) > 0:
                 await asyncio.sleep(wait)
             sent = time.monotonic()
 

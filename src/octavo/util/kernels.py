@@ -129,7 +129,9 @@ class kernel:  # noqa: N801  (a decorator)
 def _chosen() -> Kernels:
     asked = os.environ.get("OCTAVO_KERNEL", "")
     if not native_wanted() or asked == "none":
-        return Kernels(None, "none", f"{'OCTAVO_KERNEL=none' if asked else 'OCTAVO_NATIVE=0'} asks for torch")
+        return Kernels(
+            None, "none", f"{'OCTAVO_KERNEL=none' if asked == 'none' else 'OCTAVO_NATIVE=0'} asks for torch"
+        )
     if asked and Path(asked).is_file():
         try:
             return Kernels(_loaded_at(Path(asked)), Path(asked).stem, "OCTAVO_KERNEL names this file")

@@ -130,3 +130,10 @@ def show(browser: Any) -> Iterator[Callable[..., Shown]]:  # noqa: F811
     yield showing
     for context in contexts:
         context.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Children of a loop that a test has closed are collected later, in whichever test runs then."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

@@ -154,6 +154,11 @@ def test_what_a_text_has_said_is_mixed_in_by_all_alike(kind: type[Decoder]) -> N
     window="slide",
     schedule=[("feed", {0: [0], 1: [0, 0, 0, 0]}), ("feed", {0: [0], 1: [0]})],
 )
+@example(  # ids of the second slot are read ahead that see fewer n-grams before them than those of the first
+    shape="n-grams and odd widths",
+    window="slide",
+    schedule=[("feed", {0: [1, 2, 3, 4]}), ("ahead", {0: ([5], True, 0), 1: ([6, 7, 8, 9], True, 0)})],
+)
 def test_a_stream_is_the_same_to_the_bit_among_others_that_come_and_go(
     kind: type[Decoder],
     precision: Precision,
@@ -254,6 +259,37 @@ def test_a_slot_that_keeps_its_first_ids_goes_on_as_if_it_had_read_no_more(
     for too_many in (lambda: decoder.keep_first(1, T), lambda: decoder.copy(1, [0], first=T)):
         with pytest.raises(ValueError, match="does not hold"):
             too_many()
+
+
+def test_more_places_than_are_computed_at_a_time_each_have_their_own_logits() -> None:
+    """By the kernel, which computes 64 at a time."""
+    long = build_model(GPTConfig(layers=1, heads=2, width=16, context=200), vocab_size=V, seed=3).eval()
+    if native.compiled() is None:
+        pytest.skip("there is no C compiler here")
+    ids = [token * token % V for token in range(150)]
+    decoder, single = (NativeDecoder(long, slots=40) for _ in range(2))
+    each = decoder.feed_each(3, ids)
+    assert torch.equal(each, torch.cat([single.feed({3: [token]}) for token in ids]))
+    some = {slot: [slot % V, 1, 2] for slot in range(40)}
+    ahead = decoder.feed(some, ahead=some)
+    rows = [single.feed({slot: [ids[at]] for slot, ids in some.items()}) for at in range(3)]
+    assert torch.equal(ahead.view(40, 3, V), torch.stack(rows, dim=1))
+
+
+@pytest.mark.parametrize("kind", [NativeDecoder, CachedDecoder])
+def test_what_was_said_is_taken_back_with_what_was_read_ahead(kind: type[Decoder]) -> None:
+    """Beyond the window, and when old tokens have just been let go."""
+    ahead, plain = (made(kind, shape="what was said", slots=1) for _ in range(2))
+    ahead.foresees()
+    for step in range(90):
+        token = step * step % 7
+        room = min(AHEAD, T - ahead.lengths[0])
+        if room > 1:
+            found = ahead.feed({0: [token, *[5] * (room - 1)]}, ahead=[0])[:1]
+            ahead.take_back(0, room - 1)
+        else:
+            found = ahead.feed({0: [token]})
+        assert torch.equal(found, plain.feed({0: [token]})), step
 
 
 @pytest.mark.parametrize("kind", KINDS)

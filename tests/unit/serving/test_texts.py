@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 import torch
 
+from octavo.generation import Decoder
 from octavo.generation.engine import Engine
 from octavo.run.run import Run
 from octavo.serving.schemas import ChatChunk, ErrorAnswer
+from unit.generation.guesses import Knowing, drafted_by
 from unit.serving.conftest import CONTEXT, asked, refused, running, saved, streamed, tokenizer_of
 
 Opened = Callable[[str], Run]
@@ -103,6 +105,34 @@ def test_a_stream_says_the_same(client: httpx2.Client, name: str, stop: Any) -> 
         for key, value in choice["logprobs"].items():
             assert [each for one in own for each in one["logprobs"][key]] == value
         assert own[-1]["octavo"] == choice["octavo"]
+
+
+def test_drafts_are_told_token_by_token(runs: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamed, whole, and as without them."""
+    run, made = opened("char"), []
+    how: dict[str, Any] = {"prompt": PROMPT, "seed": 4, "temperature": 1.0, "max_tokens": 60}
+    with drafted_by(lambda _: None):  # type: ignore[arg-type, return-value]
+        (expected,) = run.samples(PROMPT, count=1, seed=4, tokens=60, temperature=1.0)
+
+    def drafts(decoder: Decoder) -> Knowing:
+        made.append(Knowing(decoder, lambda _: expected.ids))
+        return made[-1]
+
+    with (
+        drafted_by(drafts),
+        running(runs / "char") as (address, _),
+        httpx2.Client(base_url=address, timeout=60, trust_env=False) as client,
+    ):
+        whole = asked(client, **how, logprobs=2)
+        chunks = streamed(client, **how, logprobs=2)
+    (choice,) = whole["choices"]
+    assert choice["text"] == expected.text
+    tokens_add_up(choice["text"], choice["logprobs"])
+    own = [one for chunk in chunks for one in chunk["choices"]]
+    for key, value in choice["logprobs"].items():
+        assert [each for one in own for each in one["logprobs"][key]] == value
+    assert own[-1]["octavo"]["ids"] == expected.ids == choice["octavo"]["ids"]
+    assert made[0].right > 4
 
 
 def tokens_add_up(text: str, logprobs: Mapping[str, Any]) -> None:

@@ -2,14 +2,18 @@
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { say } from "../strings";
-import { address, useRoute, VIEWS, type View } from "./route";
+import { Play } from "./play";
+import { address, put, useRoute, VIEWS, type View } from "./route";
 import { runsOf, useThings, type About } from "./things";
+import { Away } from "./away";
+import { Inside } from "./inside";
+import { Lessons } from "./lessons";
 import { shortName, TimeLeft } from "./pieces";
 import { Start } from "./start";
 import { Watch } from "./watch";
 import { firstLanguage, keepLanguage, stringsOf, useWords, Words, type Language } from "./words";
 
-const ROOMS: Record<View, () => preact.JSX.Element> = { start: Start, watch: Watch, play: Watch, inside: Watch, away: Watch };
+const ROOMS: Record<View, () => preact.JSX.Element> = { start: Start, watch: Watch, play: Play, inside: Inside, away: Away };
 
 export function Page() {
   const [language, set] = useState<Language>(firstLanguage), [theme, setTheme] = useState(0), s = stringsOf(language);
@@ -35,7 +39,7 @@ export function Page() {
 }
 
 function Frame() {
-  const { s, language, setLanguage } = useWords(), { view } = useRoute(), them = useThings();
+  const { s, language, setLanguage } = useWords(), { view, at } = useRoute(), them = useThings();
   const about = them.get<About>("about"), here = them.connection === "here", Room = ROOMS[view];
   const running = runsOf(them).filter((run) => run.held);
   useEffect(() => {
@@ -54,12 +58,14 @@ function Frame() {
         </nav>
         <div class="oo-now">
           {running.slice(0, 2).map((run) => <a key={run.id} class="oo-pill" href={address("watch", { run: run.id, focus: run.id })}><i />{shortName(run.id)} <TimeLeft run={run} /></a>)}
+          <button type="button" class="oo-plain" aria-pressed={at.has("lesson")} onClick={() => put({ lesson: at.has("lesson") ? null : String(1 + s.lessonStops.findIndex(([, , where]) => where === view)) })}>{s.lessons}</button>
           <button type="button" class="oo-plain" lang={language === "de" ? "en" : "de"} title={s.languageLabel} onClick={() => setLanguage(language === "de" ? "en" : "de")}>{s.language}</button>
         </div>
       </header>
       {!here && <p class="oo-banner" role="alert">{them.connection === "waiting" ? s.waiting : them.connection === "refused" ? s.refused : s.gone}</p>}
       {here && about?.cut && <p class="oo-banner">{s.cut}</p>}
       <main id="content" tabIndex={-1}>{about && <Room />}</main>
+      {about && <Lessons />}
       <footer>{about && <>{say(s.folder, { folder: about.folder })} · Octavo {about.version}</>}</footer>
     </div>
   );

@@ -7,7 +7,7 @@ export interface Run {
   task: string | null; description: string; recipe: string; texts: string[]; changed: string[]; parameters: number | null;
   step: number; steps: number | null; minutes: number | null;
   promise: { minutes: number; bits: number; within: number } | null; came_out: number | null;
-  bits: number | null; loss: number | null; unit: string | null; counting: number | null; verdict: string[]; next: string;
+  bits: number | null; loss: number | null; unit: string | null; counting: number | null; counts: boolean; verdict: string[]; next: string;
   tokens_per_second: number | null; began: number | null; written: number | null; ends: number | null;
   metrics: string; samples: number[]; checkpoints: number[]; report: boolean; explained: boolean;
   study: string | null; variant: string | null; seed: number | null; damage: string | null;
@@ -23,7 +23,11 @@ export interface Text { id: string; path: string; files: number; bytes: number; 
 
 export interface Job {
   id: string; kind: string; command: string; about: string; began: number; running: boolean; stopping: boolean;
-  code: number | null; ended: number | null; said: string[]; error: string | null; result: string | null;
+  code: number | null; ended: number | null; said: string[]; error: string | null;
+}
+
+export interface Exported {
+  id: string; path: string; target: string; run: string; written: number; missed: string[]; logits: number | null; greedy: [number, number] | null; ids: [number, number] | null; loss: number | null;
 }
 
 export interface About { folder: string; runs: string; version: string; empty: boolean; cut: boolean }

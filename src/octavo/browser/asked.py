@@ -104,7 +104,6 @@ class OfModel(Wish):
 class Write(Sampled):
     """A text; how tokens are chosen as `octavo serve` has it."""
 
-    model: Id
     prompt: Annotated[str, Field(max_length=2**19)] | Ids
     tokens: int = Field(200, ge=0, le=4000)
     best: int = Field(12, ge=0, le=40)
@@ -114,7 +113,6 @@ class Write(Sampled):
 class Next(Sampled):
     """What comes next."""
 
-    model: Id
     prompt: Annotated[str, Field(max_length=2**19)] | Ids
 
 

@@ -1,4 +1,4 @@
-"""What was judged in the page: a journal of each run, and the pairs that follow from it, as `octavo tune dpo` reads them.
+"""What was judged in the page: a journal of each run, and the pairs that follow from it, for `octavo tune dpo`.
 
 preferences/RUN.journal.jsonl   every choice and every thumb, as they came
 preferences/RUN.jsonl           {"prompt", "chosen", "rejected"}: each choice, and of one prompt each liked beside each
@@ -7,14 +7,13 @@ preferences/RUN.jsonl           {"prompt", "chosen", "rejected"}: each choice, a
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from octavo.browser.wishes import Judged
+from octavo.browser.asked import Judged
 from octavo.serving.errors import Refusal
 from octavo.util.files import replace_text, storage_errors
 from octavo.util.records import json_text, parse_json
@@ -33,7 +32,7 @@ class Kept:
     path: str
 
 
-class Preferences:
+class Judgements:
     """The judgements of a folder of work."""
 
     def __init__(self, folder: Path) -> None:
@@ -81,7 +80,7 @@ class Preferences:
         for line in lines:
             try:
                 row = parse_json(line)
-                if isinstance(row.get("prompt"), str | list):
+                if isinstance(row.get("prompt"), (str, list)):
                     yield row
             except ValueError:
                 continue
@@ -112,4 +111,4 @@ class Preferences:
 
 def key(prompt: Prompt) -> str:
     """By which prompts are told apart."""
-    return json.dumps(prompt, sort_keys=True)
+    return json_text(prompt, sort_keys=True)
