@@ -132,11 +132,18 @@ def test_what_is_damaged_is_said(octavo: Octavo, finished: Path) -> None:
     run = Path(shutil.copytree(finished, octavo.folder / "damaged", symlinks=True))
     best = (run / "best").resolve()
     weights = best / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-100])
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-100] + bytes(100))
     with served(octavo, run) as (address, _):
         assert "damaged" in asked(address, prompt="the")["octavo"]["notice"]
+    with served(octavo, best) as (address, command):
+        answer = httpx2.post(f"{address}/v1/completions", json={"prompt": "the"}, timeout=60, trust_env=False)
+        assert answer.status_code == 503 and str(run) not in answer.text
+        assert "log" in answer.json()["error"]["message"]
+        until(lambda: "cannot be served" in command.files[2].read_text())
+    weights.write_bytes(whole[:-100])
     done = octavo("serve", best, "--port", "0")
-    assert done.code == 1 and "damaged" in done.err and "Traceback" not in done.err
+    assert done.code == 1 and "model.safetensors" in done.err and "Traceback" not in done.err
 
 
 def test_files_that_are_replaced_or_removed_are_said(octavo: Octavo, finished: Path) -> None:
