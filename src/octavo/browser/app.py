@@ -29,6 +29,11 @@ from octavo.util.records import json_text
 MOST_WINDOWS = 40
 QUIET = 10.0
 """Seconds without news after which a window is told that the server is still there."""
+SHUT_OFF = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; "
+    "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""The Content-Security-Policy of pages that lie in run folders, wherever these came from: they reach nothing."""
 MOST_TEXT = 2**20
 """Bytes of a sample or a log that are given, its end."""
 
@@ -89,11 +94,9 @@ class Looking:
             found = await asyncio.to_thread(((await self._run(call)).path / name).read_bytes)
         except OSError:
             raise Refusal(404, "There is no such page yet.") from None
-        headers = {
-            **SECURE,
-            "content-security-policy": "sandbox allow-scripts allow-popups; frame-ancestors 'self'",
-        }
-        await call.content(found, "text/html; charset=utf-8", headers=headers)
+        await call.content(
+            found, "text/html; charset=utf-8", headers={**SECURE, "content-security-policy": SHUT_OFF}
+        )
 
     async def _run(self, call: Call) -> Followed:
         return await self.windows.run(parameter(call.scope, "run"))

@@ -133,7 +133,7 @@ def show(browser: Any) -> Iterator[Callable[..., Shown]]:  # noqa: F811
         contexts.append(context)
         shown = Shown(context.new_page(), window.origin)
         shown.page.goto(f"{window.address}#{view}")
-        shown.page.wait_for_selector(READY, timeout=20_000)
+        shown.page.wait_for_selector(READY, timeout=90_000)
         return shown
 
     yield showing

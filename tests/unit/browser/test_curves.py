@@ -1,5 +1,5 @@
-"""Curves as a browser computes them: what is thinned out loses no peak, what is smoothed is smoothed whole, and what came
-in parts is what came at once. Each is compared with a plain twin in Python."""
+"""Curves as a browser computes them: what is thinned out loses no peak, what is smoothed is smoothed whole, and what
+came in parts is what came at once. Each is compared with a plain twin in Python."""
 
 from __future__ import annotations
 

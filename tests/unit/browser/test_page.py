@@ -87,7 +87,7 @@ def drop(page: Any, *files: Path) -> None:
 
 def text_of(page: Any, pane: int = 0) -> str:
     page.wait_for_selector(f".oo-pane >> nth={pane}")
-    until(page, "document.querySelectorAll('.oo-pane')[%d].dataset.state === 'done'" % pane, timeout=PATIENCE)
+    until(page, f"document.querySelectorAll('.oo-pane')[{pane}].dataset.state === 'done'")
     return page.locator(".oo-tokens").nth(pane).inner_text()
 
 
@@ -211,7 +211,7 @@ def test_a_talk_with_other_answers_and_thumbs(played: Window, show: Show) -> Non
     page.keyboard.press("Enter")
     page.wait_for_selector(".oo-it[data-state=done]", timeout=PATIENCE)
     page.get_by_role("button", name="Another answer").click()
-    until(page, "document.querySelector('.oo-it').innerText.includes('answer 2 of 2')", timeout=PATIENCE)
+    until(page, "document.querySelector('.oo-it').innerText.includes('answer 2 of 2')")
     page.wait_for_selector(".oo-it[data-state=done]", timeout=PATIENCE)
     second = page.locator(".oo-it p").first.inner_text()
     page.get_by_role("button", name="Good", exact=True).click()
@@ -219,7 +219,7 @@ def test_a_talk_with_other_answers_and_thumbs(played: Window, show: Show) -> Non
     page.get_by_role("button", name="This one is best").click()
     page.reload()
     page.wait_for_selector(".oo-it[data-state=done]", timeout=PATIENCE)
-    until(page, "document.querySelector('.oo-it').innerText.includes('answer 2 of 2')", timeout=PATIENCE)
+    until(page, "document.querySelector('.oo-it').innerText.includes('answer 2 of 2')")
     page.wait_for_selector(".oo-it[data-state=done]", timeout=PATIENCE)
     assert page.locator(".oo-it p").first.inner_text() == second
     assert shown.complaints == []
@@ -462,11 +462,8 @@ def test_the_whole_page_is_there_by_keyboard(played: Window, show: Show) -> None
     reached: set[str] = set()
     for _ in range(60):
         page.keyboard.press("Tab")
-        reached.add(
-            page.evaluate(
-                "document.activeElement.tagName + ' ' + (document.activeElement.id || document.activeElement.innerText?.slice(0, 20) || document.activeElement.getAttribute('aria-label') || '')"
-            )
-        )
+        here = "(document.activeElement.id || document.activeElement.innerText || '').slice(0, 20)"
+        reached.add(page.evaluate(here))
     told = " | ".join(reached)
     for wanted in ("To the content", "Watch", "oo-typed", "Write", "Lessons"):
         assert wanted in told, told

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { short } from "../format";
 import { say } from "../strings";
-import { addressOf, ask } from "./api";
+import { ask, openWindow } from "./api";
 import { Chart, type Banded, type Curve } from "./chart";
 import { curves } from "./curves";
 import { Jobs, start } from "./jobs";
@@ -210,7 +210,7 @@ function About({ run }: { run: Run }) {
         {job && <button type="button" title={s.stopNote} disabled={job.stopping} onClick={() => ask("/api/stop", { body: { job: job.id } }).then(() => setTrouble(null), setTrouble)}>{s.stop}</button>}
         {mayGoOn && run.state === "stopped" && <button type="button" onClick={() => more(null)}>{s.goOn}</button>}
         {mayGoOn && run.minutes !== null && MORE.map((n) => <button type="button" key={n} onClick={() => more(n)}>{say(s.moreMinutes, { n })}</button>)}
-        {run.report && <a class="oo-button" href={addressOf("/api/page", { run: run.id, which: "report" })} target="_blank" rel="noreferrer">{s.report}</a>}
+        {run.report && <button type="button" onClick={() => openWindow("/api/page", { run: run.id, which: "report" }).catch(setTrouble)}>{s.report}</button>}
       </div>
       <Trouble of={trouble} />
       {run.next && <Command words={run.next} />}
