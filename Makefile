@@ -7,13 +7,15 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraint
 PINS   := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types clean
+.PHONY: help demo test lint format types docs dist clean
 
 help:
 	@echo "make demo     train a small GPT on stories made on the spot, and read what it writes"
 	@echo "make test     run the tests (ARGS='tests/unit -x' for some of them)"
 	@echo "make lint     check style with ruff          make format   let ruff put it right"
 	@echo "make types    check types with pyrefly       make clean    remove .venv and caches (runs/ stays)"
+	@echo "make docs     build the documentation as a site that needs no network: build/site/index.html"
+	@echo "make dist     build the source distribution and the wheels of all platforms into dist/ (ARGS=--twice: compare)"
 	@echo "PYTHON=python3.12 make demo                  choose the Python that .venv is made with"
 
 demo: $(VENV)/installed
@@ -34,6 +36,17 @@ format: $(VENV)/installed-dev
 
 types: $(VENV)/installed-dev
 	$(BIN)/pyrefly check
+
+docs: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site
+
+dist: build/release/installed
+	build/release/bin/python packaging/release.py $(ARGS)
+
+build/release/installed: packaging/requirements.txt
+	$(PYTHON) -m venv build/release
+	build/release/bin/python -m pip install --disable-pip-version-check -r packaging/requirements.txt
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,8 @@
 """The one dial beside others in the same minutes on the same machine: bits per byte of the last twentieth of a text.
 
     git clone https://github.com/karpathy/nanoGPT
-    python benchmarks/minutes_peers.py --texts a.txt b.txt --minutes 2 --nanogpt nanoGPT --peers PYTHON --out runs.jsonl
+    python benchmarks/minutes_peers.py --texts a.txt b.txt --minutes 0.5 2 10 --out runs.jsonl \
+        --nanogpt nanoGPT --peers PYTHON --before CHECKOUT --paq8px PROGRAM
     python benchmarks/minutes_peers.py --out runs.jsonl --table results/minutes_peers.md
 
 All learn from the first nine tenths and are judged by the last twentieth, by their own models. Texts are given without
@@ -12,10 +13,14 @@ Project Gutenberg's header and licence, which Octavo would leave out.
 by its own estimates, which it makes on the last tenth, so that its figure is flattered if anything.
 *Hugging Face's Trainer*: a GPT-2 of nanoGPT's shape, with its rate and as many steps as go into the minutes (PYTHON is
 one that has transformers and accelerate).
+*before*: the same command of another checkout of Octavo.
 *n-grams with a cache*: the best Kneser–Ney order, mixed with counts of what has been read of the last twentieth so far;
 order and share are chosen on the twentieth before it.
+*zpaq -m5*, *paq8px -8*: context mixing, which learns while it reads: the size of the first eighteen twentieths and the
+last together, less that of the first alone. No power of two lies between the two, or there is no figure for `zpaq`.
 
-The steps of the two peers are timed first, which their minutes do not count. What is in the file is not done again.
+The steps of the two peers are timed first, which their minutes do not count. What is in the file is not done again, and
+who is not named is left out.
 """
 
 from __future__ import annotations
@@ -31,15 +36,18 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import compressors
 from common import finish, keep_row, machine, print_table, rows_in
 from nanogpt_run import RECIPE, STEP, call, prepare, train
 from octavo.ngram.kneser_ney import KneserNey
 
+HERE = Path(__file__).resolve().parents[1]
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 """Of the cache, that are compared."""
 HIGHEST, CACHED = 10, 5
@@ -64,12 +72,12 @@ def bits_per_byte(nats: float, text: str) -> float:
     return nats / math.log(2) / len(text.encode())
 
 
-def octavo_in(text: Path, minutes: float) -> Row:
-    """The dial."""
+def octavo_in(text: Path, minutes: float, checkout: Path) -> Row:
+    """The dial, of this checkout or another."""
     with tempfile.TemporaryDirectory(prefix="octavo-minutes-") as folder:
         began = time.monotonic()
         command = ["-m", "octavo", "train", "--text", str(text), "--minutes", f"{minutes:g}", "--out"]
-        call([*command, str(Path(folder, "run"))], Path.cwd())
+        call([*command, str(Path(folder, "run"))], Path(folder), PYTHONPATH=str(checkout / "src"))
         seconds = time.monotonic() - began
         manifest = json.loads(Path(folder, "run", "manifest.json").read_text(encoding="utf-8"))
     look, judged = manifest["test_looks"][0], parts_of(text.read_text(encoding="utf-8"))[2]
@@ -263,22 +271,39 @@ def ngrams_of(text: Path) -> Row:
     }
 
 
+def packed_by(text: Path, packed: compressors.Packed, *, grows: bool) -> Row:
+    """A compressor that has read what came before."""
+    whole, began = text.read_text(encoding="utf-8"), time.monotonic()
+    learned, _, judged = (part.encode() for part in parts_of(whole))
+    sides = learned, judged
+    bits = None if grows and compressors.doubles(*sides) else compressors.bits_per_byte(*sides, packed)
+    return {"bits": bits, "seconds": time.monotonic() - began}
+
+
 def run_missing(text: Path, rows: list[Row], given: argparse.Namespace, here: dict[str, Any]) -> None:
     """What is missing of a text."""
-    runs: dict[str, Callable[[float], Row]] = {
-        WHO[0]: lambda minutes: octavo_in(text, minutes),
-        WHO[2]: lambda minutes: huggingface_in(text, minutes, given.peers),
-        WHO[3]: lambda minutes: nanogpt_in(text, minutes, given.nanogpt.resolve()),
+    zpaq, paq8px = compressors.zpaq(), compressors.paq8px(given.paq8px)
+    counting: dict[str, Callable[[], Row] | None] = {
+        NGRAMS: lambda: ngrams_of(text),
+        ZPAQ: zpaq and (lambda: packed_by(text, zpaq, grows=True)),
+        PAQ8PX: paq8px and (lambda: packed_by(text, paq8px, grows=False)),
     }
+    runs: dict[str, Callable[[float], Row] | None] = {
+        OCTAVO: lambda minutes: octavo_in(text, minutes, HERE),
+        BEFORE: given.before and (lambda minutes: octavo_in(text, minutes, given.before.resolve())),
+        TRAINER: given.peers and (lambda minutes: huggingface_in(text, minutes, given.peers)),
+        NANOGPT: given.nanogpt and (lambda minutes: nanogpt_in(text, minutes, given.nanogpt.resolve())),
+    }
+    wanted: list[tuple[float | None, str, Callable[[], Row]]] = [
+        (None, who, run) for who, run in counting.items() if run is not None
+    ]
+    for minutes in given.minutes:
+        wanted += [(minutes, who, partial(run, minutes)) for who, run in runs.items() if run is not None]
     there = {(row["text"], row["minutes"], row["who"]) for row in rows}
-    wanted = [(None, WHO[1]), *((minutes, who) for minutes in given.minutes for who in runs)]
-    for minutes, who in wanted:
-        if (text.stem, minutes, who) in there:
-            continue
-        row = {"text": text.stem, "minutes": minutes, "who": who}
-        row |= {"processor": here["processor"], "torch": here["torch"]}
-        row |= ngrams_of(text) if minutes is None else runs[who](minutes)
-        keep_row(row, rows, given.out)
+    for minutes, who, run in wanted:
+        if (text.stem, minutes, who) not in there:
+            row = {"text": text.stem, "minutes": minutes, "who": who, "processor": here["processor"]}
+            keep_row({**row, "torch": here["torch"], **run()}, rows, given.out)
 
 
 def table(rows: Sequence[Row]) -> list[Row]:
@@ -291,12 +316,22 @@ def table(rows: Sequence[Row]) -> list[Row]:
             if row["text"] == text and row["minutes"] in (minutes, None)
         }
         found.append(
-            {"text": text, "minutes": minutes} | {who: f"{bits[who]:.3f}" for who in WHO if who in bits}
+            {"text": text, "minutes": minutes} | {who: f"{bits[who]:.3f}" for who in WHO if bits.get(who)}
         )
     return found
 
 
-WHO = ("octavo", "n-grams with a cache", "Hugging Face's Trainer", "nanoGPT")
+WHO = OCTAVO, BEFORE, NGRAMS, ZPAQ, PAQ8PX, TRAINER, NANOGPT = (
+    *(
+        "octavo",
+        "before",
+        "n-grams with a cache",
+        "zpaq -m5",
+        "paq8px -8",
+        "Hugging Face's Trainer",
+        "nanoGPT",
+    ),
+)
 
 
 def main() -> None:
@@ -305,9 +340,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--texts", type=Path, nargs="+", default=[])
-    parser.add_argument("--minutes", type=float, nargs="+", default=[2.0])
+    parser.add_argument("--minutes", type=float, nargs="*", default=[2.0])
     parser.add_argument("--nanogpt", type=Path, help="a checkout of nanoGPT; it is not changed")
-    parser.add_argument("--peers", default=sys.executable, help="a Python with transformers and accelerate")
+    parser.add_argument("--peers", help="a Python with transformers and accelerate")
+    parser.add_argument("--before", type=Path, help="another checkout of Octavo")
+    parser.add_argument("--paq8px", type=Path, help="its program")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--table", type=Path, help="write the page of what is there")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
@@ -319,8 +356,8 @@ def main() -> None:
     if given.trainer:
         print(json.dumps(trainer(json.loads(given.trainer))))
         return
-    if given.out is None or (given.texts and given.nanogpt is None):
-        parser.error("--out is needed, and --nanogpt with --texts")
+    if given.out is None:
+        parser.error("--out is needed")
     rows: list[Row] = rows_in(given.out)
     here = machine()
     for text in given.texts:

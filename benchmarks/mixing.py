@@ -11,16 +11,14 @@ the two sizes would cross one. Seconds are of a processor.
 from __future__ import annotations
 
 import argparse
-import shutil
 import statistics
-import subprocess
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import compressors
 from common import finish, load, machine, print_table
 from octavo.ngram.codes import Codes
 from octavo.ngram.mixing import ContextMixing
@@ -51,26 +49,12 @@ def mixed(learned: bytes, judged: bytes) -> dict[str, float]:
     return {"bits": bits, "speed": len(whole) / seconds / 1e6, "memory": len(model.memory) / 1e6}
 
 
-def zpaq(learned: bytes, judged: bytes) -> float | None:
-    """Bits per byte of the compressor, where it is installed."""
-    if shutil.which("zpaq") is None:
-        return None
-    sizes = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in (("learned", learned), ("both", learned + judged)):
-            file, archive = Path(folder) / name, Path(folder) / f"{name}.zpaq"
-            file.write_bytes(content)
-            command = ["zpaq", "add", str(archive), str(file), "-m5", "-t1"]
-            subprocess.run(command, check=True, capture_output=True)
-            sizes.append(archive.stat().st_size)
-    return 8 * (sizes[1] - sizes[0]) / len(judged)
-
-
 def measure(path: Path) -> dict[str, Any]:
     """A row of the table."""
     text = cut(path.read_bytes())
     parts = halves(text)
-    own, other = mixed(*parts), zpaq(*parts)
+    own, packed = mixed(*parts), compressors.zpaq()
+    other = None if packed is None else compressors.bits_per_byte(*parts, packed)
     return {
         "text": path.stem,
         "bytes": len(text),

@@ -154,13 +154,14 @@ def train(copy: Path, options: dict[str, Any]) -> str:
     return call(["train.py", "config/train_shakespeare_char.py", *words], copy)
 
 
-def call(words: list[str], folder: Path) -> str:
-    """Run a Python script in `folder` and return its output; end with its words if it fails."""
+def call(words: list[str], folder: Path, **more: str) -> str:
+    """Run a Python script in `folder`, with more of an environment, and return its output; end with its words if it
+    fails."""
     environment = {name: value for name, value in os.environ.items() if name not in {"RANK", "PYTHONPATH"}}
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,
-        env={**environment, "PYTHONUTF8": "1", "PYTHONWARNINGS": "ignore"},
+        env={**environment, "PYTHONUTF8": "1", "PYTHONWARNINGS": "ignore", **more},
         capture_output=True,
         encoding="utf-8",
         check=False,

@@ -204,12 +204,11 @@ def warm() -> None:
 
     from octavo.config import load_recipe, recipe_names
     from octavo.report.figure import Plot
-    from octavo.util.kernels import library
+    from octavo.util.kernels import in_use
 
     for name in recipe_names():
         load_recipe(name)
-    for source in Path(octavo.__file__).parent.rglob("*.c"):
-        library(f"octavo.{source.parent.name}", source.stem)
+    in_use()
     figure = Plot(4, 3, paper="white")
     figure.add_subplot().plot([1, 2], [3, 4])
     figure.svg()

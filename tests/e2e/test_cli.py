@@ -60,7 +60,7 @@ def test_the_real_programs_start() -> None:
     """The installed command and `python -m octavo`, without the server that the other tests use."""
     told = subprocess.run([sys.executable, "-m", "octavo", "--version"], capture_output=True, text=True)
     assert (told.returncode, told.stderr) == (0, "")
-    assert re.fullmatch(r"\d+\.\d+\.\d+\n", told.stdout)
+    assert re.fullmatch(r"\d+\.\d+\.\d+ \((commit [0-9a-f]{12}\+?, )?kernels: [\w .-]+\)\n", told.stdout)
     wrong = subprocess.run([sys.executable, "-m", "octavo", "trian"], capture_output=True, text=True)
     assert wrong.returncode == 2
     assert 'Did you mean "train"?' in wrong.stderr

@@ -252,13 +252,13 @@ def test_what_a_rule_foretells_is_refused(
 
 
 def test_a_server_forecasts_as_the_command_does(
-    octavo: Octavo, trained: tuple[Path, Path], tmp_path: Path
+    octavo: Octavo, trained: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("uvicorn")
     import httpx2
 
     from octavo.serving.schemas import ForecastAnswer
-    from unit.serving.conftest import running
+    from unit.serving.conftest import fuzzer, running
 
     run, data = trained
     table = data / "P1run25.txt"
@@ -282,6 +282,8 @@ def test_a_server_forecasts_as_the_command_does(
         assert {name: one["quantiles"] for name, one in shorter.items()} == {
             name: one["quantiles"] for name, one in expected["channels"].items()
         }
+        _, faults = fuzzer(monkeypatch).fuzz(address, {"/v1/forecast": [asked]}, 60, seed=1)
+        assert not faults, faults[:3]
         wrong = [
             {"table": "x"},
             {"name": "../P1run25.txt"},

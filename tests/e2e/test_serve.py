@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,55 +105,69 @@ def test_without_the_extra_its_name_is_said(octavo: Octavo, finished: Path) -> N
     assert done.code == 1 and "octavo[serve]" in done.err and "Traceback" not in done.err
 
 
-# The client that everybody has
+def asked(address: str, **fields: object) -> dict[str, Any]:
+    """An answer or a refusal."""
+    return httpx2.post(f"{address}/v1/completions", json=fields, timeout=60, trust_env=False).json()
 
 
-@pytest.fixture
-def client(address: str) -> Iterator[Any]:
-    openai = pytest.importorskip("openai")
-    with openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0, timeout=60) as client:
-        yield client
+def test_a_run_that_still_trains_serves_its_best(octavo: Octavo) -> None:
+    run = octavo.folder / "still"
+    training = octavo.start(
+        "train", "recipe.yaml", "--text", "text.txt", "--out", run, "training.steps=1000000"
+    )
+    try:
+        until((run / "best").exists)
+        with served(octavo, run) as (address, _):
+            answer = asked(address, prompt="the", seed=1)
+            assert answer["choices"][0]["text"] and "not ended" in answer["octavo"]["notice"]
+            (card,) = httpx2.get(f"{address}/v1/models", trust_env=False).json()["data"]
+            assert not card["octavo"]["finished"] and "not ended" in card["octavo"]["notice"]
+    finally:
+        training.signal(signal.SIGINT)
+        training.wait()
 
 
-def test_the_client_reads_models(client: Any) -> None:
-    assert [model.id for model in client.models.list()] == ["finished"]
-    assert client.models.retrieve("finished@last").object == "model"
+def test_what_is_damaged_is_said(octavo: Octavo, finished: Path) -> None:
+    """Another checkpoint of the run is served in its place; one that stands alone is refused at once."""
+    run = Path(shutil.copytree(finished, octavo.folder / "damaged", symlinks=True))
+    best = (run / "best").resolve()
+    weights = best / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with served(octavo, run) as (address, _):
+        assert "damaged" in asked(address, prompt="the")["octavo"]["notice"]
+    done = octavo("serve", best, "--port", "0")
+    assert done.code == 1 and "damaged" in done.err and "Traceback" not in done.err
 
 
-def test_the_client_reads_completions(client: Any, octavo: Octavo, finished: Path) -> None:
-    how: dict[str, Any] = {"model": "finished", "prompt": "the", "seed": 3, "max_tokens": 12}
-    expected = written(octavo, finished, "the", seed=3, tokens=12)
-    whole = client.completions.create(**how, logprobs=2, echo=True, n=2)
-    assert whole.choices[0].text == "the" + expected
-    assert "".join(whole.choices[0].logprobs.tokens) == whole.choices[0].text
-    assert whole.usage.total_tokens == whole.usage.prompt_tokens + whole.usage.completion_tokens
-    chunks = list(client.completions.create(**how, stream=True, stream_options={"include_usage": True}))
-    assert "".join(chunk.choices[0].text for chunk in chunks if chunk.choices) == expected
-    assert chunks[-1].usage.completion_tokens == 12
+def test_files_that_are_replaced_or_removed_are_said(octavo: Octavo, finished: Path) -> None:
+    run = Path(shutil.copytree(finished, octavo.folder / "mine", symlinks=True))
+    how: dict[str, Any] = {"prompt": "the", "seed": 1}
+    with served(octavo, run) as (address, _):
+        answer = asked(address, **how)
+        assert "notice" not in answer["octavo"]
+        (run / "best" / "model.safetensors").write_bytes(b"")
+        again = asked(address, **how)
+        assert again["choices"] == answer["choices"] and "changed" in again["octavo"]["notice"]
+        shutil.rmtree(run)
+        again = asked(address, **how)
+        assert again["choices"] == answer["choices"] and "removed" in again["octavo"]["notice"]
 
 
-def test_the_client_reads_conversations(client: Any) -> None:
-    how: dict[str, Any] = {"model": "finished", "messages": [{"role": "user", "content": "the"}], "seed": 3}
-    how |= {"max_completion_tokens": 12, "logprobs": True, "top_logprobs": 2}
-    whole = client.chat.completions.create(**how)
-    said = whole.choices[0].message
-    assert said.role == "assistant"
-    assert "".join(one.token for one in whole.choices[0].logprobs.content) == said.content
-    chunks = list(client.chat.completions.create(**how, stream=True))
-    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == said.content
-    reasons = [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices]
-    assert {*reasons[:-1]} == {None} and reasons[-1] == whole.choices[0].finish_reason
-    how = {**how, "logprobs": False, "top_logprobs": None, "stop": said.content[5]}
-    with client.chat.completions.stream(**how) as stream:
-        said = stream.get_final_completion().choices[0].message
-    assert said.content == client.chat.completions.create(**how).choices[0].message.content
-
-
-def test_the_client_tells_errors_apart(client: Any) -> None:
-    import openai
-
-    with pytest.raises(openai.NotFoundError):
-        client.completions.create(model="none", prompt="the")
-    with pytest.raises(openai.BadRequestError) as error:
-        client.completions.create(model="finished", prompt="the", n=10_000)
-    assert error.value.param == "n"
+def test_another_address_needs_the_key_of_the_environment(finished: Path) -> None:
+    environment = {**os.environ, "OCTAVO_SERVE_KEY": "choose-one", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "octavo", "serve", finished, "--host", "0.0.0.0", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        try:
+            port = re.search(r":(\d+)/v1", said)
+            assert port and "Bearer" in said and "choose-one" not in said
+            with httpx2.Client(base_url=f"http://127.0.0.1:{port[1]}", trust_env=False) as client:
+                assert client.get("/health").status_code == 200
+                assert client.get("/v1/models").status_code == 401
+                key = {"Authorization": "Bearer choose-one"}
+                assert client.get("/v1/models", headers=key).status_code == 200
+                assert client.get("/v1/models", headers=key | {"Host": "evil.example"}).status_code == 403
+        finally:
+            process.terminate()
+    assert process.returncode == 0

@@ -312,13 +312,13 @@ def test_it_ends_though_nobody_closes_its_input(octavo: Octavo, runs: dict[str, 
 
 
 def test_a_server_translates_as_the_command_does(
-    octavo: Octavo, runs: dict[str, Path], finished: Path
+    octavo: Octavo, runs: dict[str, Path], finished: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("uvicorn")
     import httpx2
 
     from octavo.serving.schemas import TranslateAnswer
-    from unit.serving.conftest import running
+    from unit.serving.conftest import fuzzer, running
 
     lines = ["a b c", "f", "a zebra", "", "a " * 50]
     (octavo.folder / "served.txt").write_text("a b c\nf\n", encoding="utf-8")
@@ -334,6 +334,8 @@ def test_a_server_translates_as_the_command_does(
         for one, row in zip(found, expected, strict=False):
             assert [each.text for each in one.translations] == [each["text"] for each in row["translations"]]
         assert [bool(one.skipped) for one in found] == [False, False, True, True, True]
+        _, faults = fuzzer(monkeypatch).fuzz(address, {"/v1/translate": [{**how, "source": "f"}]}, 60, seed=1)
+        assert not faults, faults[:3]
         alone = client.post("/v1/translate", json={**how, "source": "f"}, timeout=60).json()["choices"][0]
         assert alone["translations"] == answer.json()["choices"][1]["translations"]
         for path, model, fields in (

@@ -9,13 +9,12 @@ from importlib import resources
 import pytest
 
 from octavo.generation import native as decoding
-from octavo.model import attend
 from octavo.util import kernels
 
 PROCESSORS = {
     "this one": None,
-    "AVX2": ("-march=x86-64-v3", "-fopenmp"),
-    "SSE2, one thread": ("-march=x86-64",),
+    "AVX2": ("-march=x86-64-v3",),
+    "SSE2": ("-march=x86-64",),
 }
 
 
@@ -29,7 +28,7 @@ def processor(request: pytest.FixtureRequest) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "MACHINES", (flags,))
         _forget()
-        if kernels.library("octavo.model", "attend") is None:
+        if kernels.in_use().native is None:
             pytest.skip(f"this compiler does not know {flags[0]}")
         yield request.param
     _forget()
@@ -37,8 +36,7 @@ def processor(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def _forget() -> None:
     """The kernels, and matrices that were laid out for their vectors."""
-    for cached in (kernels._library, attend._kernel, decoding.compiled):
-        cached.cache_clear()
+    kernels._chosen.cache_clear()
     decoding._PACKED.clear()
 
 

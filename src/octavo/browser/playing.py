@@ -154,7 +154,8 @@ class Playing:
         count = given = length = 0
         sent = 0.0
         while some := await ticket.pieces():
-            count, length = count + len(some), length + sum(len(piece) for _, piece in some)
+            before, count = count, some[-1].tokens
+            length += sum(len(piece.text) for piece in some)
             ended = sample.finish is not None and count >= len(sample.ids)
             rows: list[Any] = []
             if not given and not sent:
@@ -164,7 +165,7 @@ class Playing:
                     for place, text in enumerate(texts)
                 ]
                 await call.event({"prompt": rows, "implicit": prompt.implicit, "cut": prompt.cut})
-            taken = pieces.take(sample.ids[count - len(some) : count], length, ended=ended)
+            taken = pieces.take(sample.ids[before:count], length, ended=ended)
             rows = [
                 row(spelling.alone, given + place, text, sample.ids, job.scores)
                 for place, text in enumerate(taken)

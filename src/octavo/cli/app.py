@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
-import octavo
 from octavo.cli.common import show_text
 from octavo.errors import InputError
 from octavo.util.files import exists
@@ -45,12 +44,19 @@ def completion_of(app: App) -> App:
     return verb
 
 
+def version() -> str:
+    """What --version says."""
+    from octavo.util.version import in_words
+
+    return in_words()
+
+
 app = App(
     name="octavo",
     help="Octavo: from your own text to a small GPT that you can train, trust and look inside.\n\n"
     "First steps: 'octavo demo' trains a story writer in about a minute, with nothing to download; "
     "'octavo train --text PATH' trains on your own text.",
-    version=octavo.__version__,
+    version=version,
     version_flags=["--version"],
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # main says so

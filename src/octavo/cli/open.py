@@ -51,9 +51,10 @@ def open_command(
         from octavo.serving.http import listening, serve
         from octavo.serving.service import Limits
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("starlette", "uvicorn"):
             raise
-        raise MissingExtra(error.name, "serve", "A page") from error
+        raise MissingExtra(missing, "serve", "A page") from error
     from functools import partial
 
     from octavo.browser.address import Address, show_in_browser

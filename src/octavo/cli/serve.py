@@ -93,9 +93,10 @@ def serve_command(
         from octavo.serving.http import listening, serve
         from octavo.serving.service import Limits
     except ModuleNotFoundError as error:
-        if error.name not in ("starlette", "uvicorn"):
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("starlette", "uvicorn"):
             raise
-        raise MissingExtra(error.name, "serve", "A server") from error
+        raise MissingExtra(missing, "serve", "A server") from error
     from octavo.serving.models import places_of
     from octavo.util.memory import available_memory
 

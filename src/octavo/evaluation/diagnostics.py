@@ -29,7 +29,8 @@ class Diagnostic:
 
     Attributes:
         kind: its name for programs: diverged, unsteady, over-fit, learning, plateau, unclear (one of these at most),
-            too large, under-fit, short context, end token, memorization, repetition, likeness, drift, baselines.
+            impossible, too large, under-fit, short context, end token, memorization, repetition, likeness, drift,
+            baselines.
         sentence: for people; it holds the figures that matter most.
         evidence: all figures that it rests on, by name.
         severity: whether this is as it should be (good), worth knowing (note), or in the way (bad).
@@ -583,6 +584,7 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
         judged = [too_large(facts, how), how, under_fit(facts), standing(facts, how)]
     if (nothing := nothing_to_learn(facts)) is not None:
         judged = [how, nothing]
+    judged.append(impossible(facts))
     diagnostics = [one for one in (*judged, *(judge(facts) for judge in writing)) if one is not None]
     if not diagnostics:
         return []
@@ -591,8 +593,10 @@ def diagnose(facts: Facts) -> list[Diagnostic]:
 
 
 def verdict(diagnostics: list[Diagnostic], how: Diagnostic | None) -> Diagnostic:
-    """Of all diagnostics the one to act on: what spoilt the run, then how it learned, then what else is bad."""
+    """Of all diagnostics the one to act on: what cannot be, what spoilt the run, how it learned, what else is bad."""
     kinds = {one.kind: one for one in diagnostics}
+    if "impossible" in kinds:
+        return kinds["impossible"]
     if "nothing to learn" in kinds and (how is None or how.kind not in BROKEN):
         return kinds["nothing to learn"]
     if how is not None and how.severity == "bad":
@@ -600,6 +604,43 @@ def verdict(diagnostics: list[Diagnostic], how: Diagnostic | None) -> Diagnostic
     bad = [one for one in diagnostics if one.severity == "bad" and one.remedy]
     urgent = [kinds[kind] for kind in ("memorization", "baselines") if kinds.get(kind) in bad]
     return urgent[0] if urgent else how or (bad or diagnostics)[0]
+
+
+CHANCE = 1e-6
+"""How rarely an honest model may be called impossible."""
+
+
+def impossible(facts: Facts) -> Diagnostic | None:
+    """The model gives the judged text more probability than the source that wrote it.
+
+    Averaged over what the source writes, the ratio of the two probabilities is at most 1 for each model that was chosen
+    beforehand and whose distributions sum to one; so it exceeds r in at most one text of r (Markov's inequality). A
+    checkpoint chosen among n on this text counts n times.
+    """
+    stored = facts.evaluation
+    loss, tokens = stored.get("val_loss"), stored.get("tokens")
+    floor = stored.get("source_loss", stored.get("source_entropy"))
+    if loss is None or floor is None or not tokens or facts.elsewhere:
+        return None
+    ahead, tried = (floor - loss) * tokens, max(1, len(facts.validation))
+    if ahead <= math.log(tried / CHANCE):
+        return None
+    sentence = (
+        f"Impossible: {loss:.4f} is below {floor:.4f}, the loss of the source itself on the same text, by "
+        f"{ahead:,.1f} nats in all; chance does that in fewer than 1 of {1 / CHANCE:,.0f} runs. This proves a mistake: "
+        "a leak, an overlap with the training text, or a distribution that does not sum to one."
+    )
+    evidence = {
+        "loss": loss,
+        "source_loss": floor,
+        "tokens": tokens,
+        "nats_below": ahead,
+        "checkpoints": tried,
+    }
+    remedy = (
+        "octavo eval RUN --prove FILE: a distribution that does not sum to one writes no file that decodes"
+    )
+    return Diagnostic("impossible", sentence, evidence, "bad", remedy)
 
 
 def nothing_to_learn(facts: Facts) -> Diagnostic | None:

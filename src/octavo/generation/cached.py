@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from octavo.generation.decoder import FullDecoder, Rows, Span
+from octavo.generation.decoder import AHEAD, FullDecoder, Rows, Span
 from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import KeyValueCache
 from octavo.model.base import LanguageModel
@@ -207,24 +207,34 @@ class CachedDecoder(FullDecoder):
         self._invariant = self.device.type == "cpu"
         self._uneven = self._invariant and model.takes_uneven_cache
         if self._invariant:
-            self._computing, self._least, most = batch_invariant(self._computing, self._products)
-            self.together = min(slots, most)
+            self._computing, self._least, self._most = batch_invariant(self._computing, self._products)
             for layer in self._cache.layers:
                 layer.keys, layer.values = lined_up(layer.keys), lined_up(layer.values)
+            self.together = min(slots, self._most)
             with recent_apart():
                 if self.together > 1 and not self._rows_agree():
                     self.together = 1
+
+    def foresees(self) -> bool:
+        if not self._uneven or (self.slots > 1 and self.together == 1):
+            return False
+        with recent_apart():
+            agree = self._places_agree()
+        if agree:
+            self.together = min(max(self.slots, AHEAD), self._most)
+        return agree
 
     @torch.no_grad()
     def read(self, spans: Sequence[Span]) -> Tensor:
         groups = self._groups(spans)
         parts = [self._logits(group) for group in groups]
         logits = parts[0] if len(parts) == 1 else torch.cat(parts)
-        read = [slot for group in groups for slot in group.slots]
-        if read == [slot for slot, _, _ in spans]:
+        read = [pair for group in groups for pair in zip(group.slots, group.starts, strict=True)]
+        asked = [(slot, start) for slot, start, _ in spans]
+        if read == asked:
             return logits
-        place = {slot: row for row, slot in enumerate(read)}
-        return logits[[place[slot] for slot, _, _ in spans]]
+        place = {pair: row for row, pair in enumerate(read)}
+        return logits[[place[pair] for pair in asked]]
 
     def read_each(self, span: Span) -> Tensor:
         slot, start, end = span
@@ -247,7 +257,7 @@ class CachedDecoder(FullDecoder):
                 key = (end - start, start)
             groups.setdefault(key, []).append((slot, start))
         grouped = []
-        for (length, *_), members in groups.items():
+        for (length, _), members in sorted(groups.items()):  # earlier ids of a slot before later ones
             members.sort(key=lambda member: member[1])  # those that hold equally many attend together
             for first in range(0, len(members), self.together):
                 slots, starts = zip(*members[first : first + self.together], strict=True)
@@ -309,6 +319,22 @@ class CachedDecoder(FullDecoder):
                 if not torch.equal(together, alone[[slot % tried for slot in range(count)]]):
                     return False
         return True
+
+    def _places_agree(self) -> bool:
+        """The same of ids that follow each other in one slot; of fewer than two it does not help."""
+        first = self._cache.before
+        length = min(AHEAD, self._most, self.context - first)
+        self.text[0, first : first + length] = np.random.default_rng(0).integers(
+            self.vocabulary, size=max(0, length)
+        )
+        starts = tuple(range(first, first + length))
+        alone = [self._logits(_Group((0,), (start,), 1)) for start in starts]
+        for count in {2, 3, length} if length > 1 else ():
+            some = starts[:count]
+            together = self._logits(_Group((0,) * len(some), some, 1))
+            if not torch.equal(together, torch.cat(alone[:count])):
+                return False
+        return length > 1
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class RecordedDecoder(FullDecoder):
 
     @torch.no_grad()
     def read(self, spans: Sequence[Span]) -> Tensor:
+        if len({slot for slot, _, _ in spans}) < len(spans):
+            return torch.cat([self.read([span]) for span in spans])
         single = [(slot, start) for slot, start, end in spans if end - start == 1]
         together = self._together(single) if single else None
         if together is not None and len(single) == len(spans):

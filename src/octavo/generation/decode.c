@@ -18,12 +18,8 @@
 #ifdef __AVX512BF16__
 #include <immintrin.h>
 #endif
-#ifdef _OPENMP
-#include <omp.h>
-#else
-static int omp_get_thread_num(void) { return 0; }
-static int omp_get_num_threads(void) { return 1; }
-#endif
+
+#include "../util/parallel.h"
 
 // A vector is one register; `TOGETHER` × `VECTORS` sums fill most of them.
 #if defined __AVX512F__
@@ -89,12 +85,6 @@ typedef struct { int token, stream, position; } Item;
 
 // For the other side to compare with its own.
 const size_t linear_size = sizeof(Linear), norm_size = sizeof(Norm), layer_size = sizeof(Layer), model_size = sizeof(Model);
-
-static void share(ptrdiff_t n, ptrdiff_t *begin, ptrdiff_t *end) {
-  const int threads = omp_get_num_threads(), thread = omp_get_thread_num();
-  *begin = n * thread / threads;
-  *end = n * (thread + 1) / threads;
-}
 
 static int filled(int n, int to) { return (n + to - 1) / to * to; }
 static int steps_of(int columns, int short_words) { return short_words ? (columns + 1) / 2 : columns; }
@@ -177,7 +167,7 @@ static inline __attribute__((always_inline)) void multiply(
 static const Word *words(const Model *m, const float *x, ptrdiff_t stride, int columns, int n, ptrdiff_t *words_stride) {
   *words_stride = m->short_words ? steps_of(columns, 1) : stride;
   if (!m->short_words) return (const Word *)x;
-  Word *room = m->rounded + omp_get_thread_num() * m->room;
+  Word *room = m->rounded + thread_number() * m->room;
   for (int i = 0; i < n; i++) {
     unsigned short *row = (unsigned short *)(room + i * *words_stride);
     for (int k = 0; k < columns; k++) row[k] = to_bfloat16(x[i * stride + k]);
@@ -330,18 +320,51 @@ static void product(const Model *m, const Linear *layer, const float *x, ptrdiff
     }
   }
   if (blocks) put_back_blocks(&before);
-#pragma omp barrier
+  meet();
+}
+
+// Sums of n numbers, the same to the bit whatever a vector is: BESIDE of them side by side, then those.
+enum { BESIDE = 16 };
+typedef float Sums[BESIDE];
+
+static float added_up(Sums sums) {
+  for (int half = BESIDE / 2; half; half /= 2)
+    for (int i = 0; i < half; i++) sums[i] += sums[i + half];
+  return sums[0];
+}
+
+static float sum(const float *x, int n) {
+  Sums sums = {0};
+  int i = 0;
+  for (; i + BESIDE <= n; i += BESIDE)
+    for (int j = 0; j < BESIDE; j++) sums[j] += x[i + j];
+  for (int j = 0; i + j < n; j++) sums[j] += x[i + j];
+  return added_up(sums);
+}
+
+static float sum_of_squares(const float *x, float mean, int n) {
+  Sums sums = {0};
+  int i = 0;
+  for (; i + BESIDE <= n; i += BESIDE)
+    for (int j = 0; j < BESIDE; j++) sums[j] += (x[i + j] - mean) * (x[i + j] - mean);
+  for (int j = 0; i + j < n; j++) sums[j] += (x[i + j] - mean) * (x[i + j] - mean);
+  return added_up(sums);
+}
+
+static float maximum(const float *x, int n) {
+  Sums most;
+  for (int j = 0; j < BESIDE; j++) most[j] = -INFINITY;
+  int i = 0;
+  for (; i + BESIDE <= n; i += BESIDE)
+    for (int j = 0; j < BESIDE; j++) most[j] = x[i + j] > most[j] ? x[i + j] : most[j];
+  for (int j = 0; i + j < n; j++) most[j] = x[i + j] > most[j] ? x[i + j] : most[j];
+  for (int j = 1; j < BESIDE; j++) most[0] = most[j] > most[0] ? most[j] : most[0];
+  return most[0];
 }
 
 static void normalize(const Norm *norm, const float *x, float *y, int n) {
-  float mean = 0, square = 0;
-  if (norm->kind == LAYER_NORM) {
-#pragma omp simd reduction(+ : mean)
-    for (int i = 0; i < n; i++) mean += x[i];
-    mean /= n;
-  }
-#pragma omp simd reduction(+ : square)
-  for (int i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
+  const float mean = norm->kind == LAYER_NORM ? sum(x, n) / n : 0;
+  const float square = norm->kind == NO_NORM ? 0 : sum_of_squares(x, mean, n);
   const float factor = norm->kind == NO_NORM ? 1 : 1 / sqrtf(square / n + norm->eps);
   for (int i = 0; i < n; i++) y[i] = (x[i] - mean) * factor;
   if (norm->weight)
@@ -355,7 +378,7 @@ static void normalize_all(const Model *m, const Norm *norm, const float *x, floa
   ptrdiff_t begin, end;
   share(n, &begin, &end);
   for (ptrdiff_t i = begin; i < end; i++) normalize(norm, x + i * m->width, y + i * m->width, m->width);
-#pragma omp barrier
+  meet();
 }
 
 static void activate(int kind, float *x, ptrdiff_t n) {
@@ -438,7 +461,7 @@ static inline __attribute__((always_inline)) void attend(
   const int seen = item.position + 1, blocks = (seen + LANES - 1) / LANES;
   const ptrdiff_t kept = (ptrdiff_t)item.stream * m->groups + head / (m->heads / m->groups);
   const Word *keys = layer->keys + kept * key_words(m), *values = layer->values + kept * value_words(m);
-  float *scores = m->scores + (ptrdiff_t)omp_get_thread_num() * filled(m->context, LANES);
+  float *scores = m->scores + (ptrdiff_t)thread_number() * filled(m->context, LANES);
   ptrdiff_t unused;
   const Word *read = words(m, q, 0, D, 1, &unused);
   int block = 0;
@@ -446,11 +469,9 @@ static inline __attribute__((always_inline)) void attend(
     score(short_words, VECTORS, steps, keys + (ptrdiff_t)block * steps * LANES, read, scores + block * LANES);
   for (; block < blocks; block++)
     score(short_words, 1, steps, keys + (ptrdiff_t)block * steps * LANES, read, scores + block * LANES);
-  float largest = -INFINITY, total = 0;
-#pragma omp simd reduction(max : largest)
-  for (int s = 0; s < seen; s++) largest = scores[s] > largest ? scores[s] : largest;
-#pragma omp simd reduction(+ : total)
-  for (int s = 0; s < seen; s++) total += scores[s] = exponential((scores[s] - largest) * m->scale);
+  const float largest = maximum(scores, seen);
+  for (int s = 0; s < seen; s++) scores[s] = exponential((scores[s] - largest) * m->scale);
+  const float total = sum(scores, seen);
   read = words(m, scores, 0, seen, 1, &unused);
   const int over = steps_of(seen, short_words);
   float mixed[PANEL];
@@ -477,7 +498,7 @@ static void attention(const Model *m, const Layer *layer, const float *x, const 
     prepare(m, head < H ? layer->q_scale : layer->k_scale, v, items[item].position);
     if (head >= H) keep(m, layer, items[item], head - H, v, v + G * D);
   }
-#pragma omp barrier
+  meet();
   share((ptrdiff_t)n * H, &begin, &end);
   for (ptrdiff_t k = begin; k < end; k++) {
     const int item = k / H, head = k % H;
@@ -488,7 +509,7 @@ static void attention(const Model *m, const Layer *layer, const float *x, const 
     else
       attend(0, m, layer, items[item], head, q, y);
   }
-#pragma omp barrier
+  meet();
 }
 
 // Leaves the features of `into`, activated, at the beginning of each row of `wide`.
@@ -506,7 +527,7 @@ static void feed_forward(const Model *m, const Layer *layer, const float *x, int
     share((ptrdiff_t)n * layer->into.rows, &begin, &end);
     activate(m->activation, m->wide + begin, end - begin);
   }
-#pragma omp barrier
+  meet();
 }
 
 // x joined with a layer's output, which `layer` makes of `inner`; normed after it or, by `normed`, before.
@@ -516,7 +537,7 @@ static void join(const Model *m, const Linear *layer, const float *inner, ptrdif
   const float *y = layer->rows ? m->normed : inner;
   share((ptrdiff_t)n * m->width, &begin, &end);
   for (ptrdiff_t i = begin; i < end; i++) m->x[i] = m->residual ? m->x[i] + y[i] : y[i];
-#pragma omp barrier
+  meet();
   if (m->post_norm) normalize_all(m, norm, m->x, m->x, n);
 }
 
@@ -538,38 +559,50 @@ static void add_ngrams(const Model *m, Item item, float *x) {
   }
 }
 
+typedef struct {
+  const Model *model;
+  const Item *items;
+  int n, wanted;
+  float *logits;
+} Call;
+
+static void work(void *given) {
+  const Call *call = given;
+  const Model *m = call->model;
+  const Item *items = call->items;
+  const int C = m->width, n = call->n, wanted = call->wanted;
+  ptrdiff_t begin, end;
+  share(n, &begin, &end);
+  for (ptrdiff_t i = begin; i < end; i++) {
+    float *x = m->x + i * C;
+    memcpy(x, m->embedding + (ptrdiff_t)items[i].token * C, C * sizeof *x);
+    add_ngrams(m, items[i], x);
+    if (m->positions)
+      for (int k = 0; k < C; k++) x[k] += m->positions[(ptrdiff_t)items[i].position * C + k];
+    normalize(&m->embedding_norm, x, x, C);
+  }
+  meet();
+  for (int i = 0; i < m->layers; i++) {
+    const Layer *layer = m->layer + i;
+    attention(m, layer, normed(m, &layer->attention_norm, n), items, n);
+    join(m, &layer->project, m->heads_out, m->heads * m->head_width, &layer->attention_norm, n);
+    if (m->activation == NO_LAYER) continue;
+    feed_forward(m, layer, normed(m, &layer->feed_forward_norm, n), n);
+    const int row = layer->into.rows;
+    join(m, &layer->out, m->wide, row, &layer->feed_forward_norm, n);
+  }
+  const ptrdiff_t before = (ptrdiff_t)(n - wanted) * C;
+  normalize_all(m, &m->norm, m->x + before, m->normed, wanted);
+  product(m, &m->head, m->normed, C, call->logits, wanted);
+  share((ptrdiff_t)wanted * m->head.rows, &begin, &end);
+  if (m->softcap > 0)
+    for (ptrdiff_t i = begin; i < end; i++)  // rows after the vocabulary's are no logits
+      if (i % m->head.rows < m->vocabulary) call->logits[i] = m->softcap * tanhf(call->logits[i] / m->softcap);
+}
+
 // The n items in turn; logits (wanted, V) of what follows the last `wanted` of them. Of a stream the caches hold what
 // stands before its items, which may be several, in order.
 void decode(const Model *m, const Item *items, int n, int wanted, float *logits, int threads) {
-#pragma omp parallel num_threads(threads)
-  {
-    const int C = m->width;
-    ptrdiff_t begin, end;
-    share(n, &begin, &end);
-    for (ptrdiff_t i = begin; i < end; i++) {
-      float *x = m->x + i * C;
-      memcpy(x, m->embedding + (ptrdiff_t)items[i].token * C, C * sizeof *x);
-      add_ngrams(m, items[i], x);
-      if (m->positions)
-        for (int k = 0; k < C; k++) x[k] += m->positions[(ptrdiff_t)items[i].position * C + k];
-      normalize(&m->embedding_norm, x, x, C);
-    }
-#pragma omp barrier
-    for (int i = 0; i < m->layers; i++) {
-      const Layer *layer = m->layer + i;
-      attention(m, layer, normed(m, &layer->attention_norm, n), items, n);
-      join(m, &layer->project, m->heads_out, m->heads * m->head_width, &layer->attention_norm, n);
-      if (m->activation == NO_LAYER) continue;
-      feed_forward(m, layer, normed(m, &layer->feed_forward_norm, n), n);
-      const int row = layer->into.rows;
-      join(m, &layer->out, m->wide, row, &layer->feed_forward_norm, n);
-    }
-    const ptrdiff_t before = (ptrdiff_t)(n - wanted) * C;
-    normalize_all(m, &m->norm, m->x + before, m->normed, wanted);
-    product(m, &m->head, m->normed, C, logits, wanted);
-    share((ptrdiff_t)wanted * m->head.rows, &begin, &end);
-    if (m->softcap > 0)
-      for (ptrdiff_t i = begin; i < end; i++)  // rows after the vocabulary's are no logits
-        if (i % m->head.rows < m->vocabulary) logits[i] = m->softcap * tanhf(logits[i] / m->softcap);
-  }
+  Call call = {m, items, n, wanted, logits};
+  together(threads, work, &call);
 }

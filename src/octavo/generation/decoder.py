@@ -13,7 +13,7 @@ slides at its own time, where it would slide alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -35,7 +35,8 @@ class Said:
 
     def __init__(self, recent: Recent, slots: int) -> None:
         self._recent, self._most = recent, recent.most
-        self._text = np.zeros((slots, 2 * recent.most), np.int32)
+        self._kept = recent.most + AHEAD  # some of which may be taken back
+        self._text = np.zeros((slots, 2 * self._kept), np.int32)
         self._lengths = [0] * slots
         self._gate, self._held = recent.gate()
 
@@ -47,10 +48,10 @@ class Said:
 
     def take(self, slot: int, ids: Sequence[int]) -> None:
         """Count a token that a text goes on with."""
-        ids, length = ids[-self._most :], self._lengths[slot]
+        ids, length = ids[-self._kept :], self._lengths[slot]
         row = self._text[slot]
         if length + len(ids) > len(row):
-            kept = self._most
+            kept = self._kept
             row[:kept] = row[length - kept : length].copy()
             length = kept
         row[length : length + len(ids)] = ids
@@ -58,6 +59,9 @@ class Said:
 
     def free(self, slot: int) -> None:
         self._lengths[slot] = 0
+
+    def take_back(self, slot: int, count: int) -> None:
+        self._lengths[slot] -= count
 
     def copy(self, source: int, to: Sequence[int]) -> None:
         """Other slots have the text of `source`."""
@@ -67,10 +71,12 @@ class Said:
             self._lengths[slot] = length
 
     @torch.no_grad()
-    def mix(self, logs: Tensor, slots: Sequence[int]) -> Tensor:
-        """(n, V) logarithms of the mixture's probabilities, from the model's own after the texts of these slots."""
-        ends = np.array([self._lengths[slot] for slot in slots])
-        spans = np.stack((np.array(slots), np.maximum(0, ends - self._most), ends), axis=1)
+    def mix(self, logs: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
+        """(n, V) logarithms of the mixture's probabilities, from the model's own after the texts of some slots, each
+        without so many of its last tokens."""
+        slots, without = np.array(places).T
+        ends = np.array(self._lengths)[slots] - without
+        spans = np.stack((slots, np.maximum(0, ends - self._most), ends), axis=1)
         texts = Texts(self._text, spans, vocab_size=self._recent.vocab_size)
         if compiled() is not None and logs.device.type == "cpu":
             mixed = logs.clone(memory_format=torch.contiguous_format)
@@ -81,6 +87,8 @@ class Said:
 
 Span = tuple[int, int, int]
 """A slot, and from which to before which place of its `text` it is to be read."""
+AHEAD = 8
+"""Ids that are read into a slot as if one by one, at most."""
 
 
 class Decoder(ABC):
@@ -104,13 +112,18 @@ class Decoder(ABC):
         self._lengths = [0] * slots  # how much of each row counts
         self._said = Said.of(model, slots)
 
-    def feed(self, new: Mapping[int, Sequence[int]]) -> Tensor:
+    def feed(self, new: Mapping[int, Sequence[int]], *, ahead: Collection[int] = ()) -> Tensor:
         """Read `new[slot]` into each slot, after what it holds. Returns the logits (n, V) that follow, in that order.
 
-        Raises IndexError for a slot or an id that there is not, and ValueError where there is nothing to read; then
-        nothing was read.
+        `ahead`: slots whose ids are read as if one by one; the logits that follow each of these ids are returned.
+        What should not have been read is taken back by `take_back`.
+
+        Raises IndexError for a slot or an id that there is not, and ValueError where there is nothing to read, or more
+        ahead than `AHEAD` or the context takes; then nothing was read.
         """
         self._refuse(new)
+        if ahead:
+            return self._feed_ahead(new, ahead)
         spans = [self._take(slot, ids) for slot, ids in new.items()]
         if self._said is None:
             return self.read(spans)
@@ -118,7 +131,42 @@ class Decoder(ABC):
             self._said.take(slot, ids)
         with recent_apart():
             logs = self.read(spans)
-        return self._said.mix(logs, list(new))
+        return self._said.mix(logs, [(slot, 0) for slot in new])
+
+    def _feed_ahead(self, new: Mapping[int, Sequence[int]], ahead: Collection[int]) -> Tensor:
+        for slot in ahead:
+            if len(new[slot]) > min(AHEAD, self.context - self._lengths[slot]):
+                raise ValueError(f"{len(new[slot])} ids cannot be read ahead into slot {slot}")
+        spans: list[Span] = []
+        places: list[tuple[int, int]] = []
+        for slot, ids in new.items():
+            _, start, end = span = self._take(slot, ids)
+            if slot in ahead:
+                spans += [(slot, at, at + 1) for at in range(start, end)]
+                places += [(slot, end - at - 1) for at in range(start, end)]
+            else:
+                spans.append(span)
+                places.append((slot, 0))
+        if self._said is None:
+            return self.read(spans)
+        for slot, ids in new.items():
+            self._said.take(slot, ids)
+        with recent_apart():
+            logs = self.read(spans)
+        return self._said.mix(logs, places)
+
+    def foresees(self) -> bool:
+        """Whether ids are read ahead in less time than one by one. Some find out by trying, in slots that are empty."""
+        return False
+
+    def take_back(self, slot: int, count: int) -> None:
+        """Forget the last ids that a slot read ahead, as if it had not read them."""
+        self._check(slot)
+        if not 0 <= count <= min(AHEAD, self._lengths[slot]):
+            raise ValueError(f"slot {slot} read no {count} ids ahead")
+        self._lengths[slot] -= count
+        if self._said is not None:
+            self._said.take_back(slot, count)
 
     def feed_each(self, slot: int, ids: Sequence[int]) -> Tensor:
         """Read ids into one slot. Returns the logits (n, V) that follow each of them, the last as `feed` gives them.
@@ -136,7 +184,7 @@ class Decoder(ABC):
         mixed = []
         for token, row in zip(ids, logs, strict=True):
             self._said.take(slot, [token])
-            mixed.append(self._said.mix(row[None], [slot]))
+            mixed.append(self._said.mix(row[None], [(slot, 0)]))
         return torch.cat(mixed)
 
     def _refuse(self, new: Mapping[int, Sequence[int]]) -> None:
@@ -204,13 +252,13 @@ class Decoder(ABC):
 
     @abstractmethod
     def read(self, spans: Sequence[Span]) -> Tensor:
-        """Logits (n, V) in float32 after each of these spans, all of different slots. What stands before a span is
-        what was read last, or the span begins at 0."""
+        """Logits (n, V) in float32 after each of these spans. What stands before a span is what was read last, or the
+        span begins at 0; spans of one slot are of single ids, and follow each other."""
 
     def read_each(self, span: Span) -> Tensor:
         """Logits (n, V) in float32 after each id of a span."""
         slot, start, end = span
-        return torch.cat([self.read([(slot, at, at + 1)]) for at in range(start, end)])
+        return self.read([(slot, at, at + 1) for at in range(start, end)])
 
     @abstractmethod
     def share(self, source: int, to: Sequence[int], length: int) -> None:

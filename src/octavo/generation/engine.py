@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 from octavo.errors import InputError
 from octavo.generation.decoder import Decoder, FullDecoder
+from octavo.generation.drafts import Drafts
 from octavo.generation.sampling import Precision, Sampling
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
 from octavo.model.adapters import merged
@@ -163,7 +164,7 @@ class Engine:
         model = merged(self.model.eval())
         kind = decoder or fastest_decoder(model)
         slots = kind(model, slots=at_once, precision=self.precision, window=sampling.window)
-        streams = Streams(slots, sampling)
+        streams = Streams(slots, sampling, Drafts.of(slots))
         while True:
             for stream in islice(waiting, streams.room):
                 streams.begin(stream)

@@ -13,7 +13,6 @@ import mmap
 import re
 import time
 from collections.abc import Callable, MutableMapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from octavo.ngram.mixing import GateStruct as MixingGate
 from octavo.ngram.mixing_counts import MixingCounts
 from octavo.ngram.mixture import Counts, KneserNeyCounts
 from octavo.ngram.recent import Recent
-from octavo.util.kernels import Floats, address, library
+from octavo.util.kernels import Floats, address, kernel
 
 # A GPT as decode.c reads it: the structs that cross to C, and which modules and options the kernel knows.
 
@@ -334,13 +333,13 @@ class NativeDecoder(Decoder):
         self._threads = self._crew.most(slots)
         self._mixture = Mixture.of(model, precision)
         head = model.lm_head if self._mixture is None else self._mixture.head(model)
-        self._logits = torch.empty(slots, head.out_features)
+        self._outputs = head.out_features
         # What the kernel points to, which must stay.
         self._held: list[Tensor] = []
         self._matrices, self._memory = _Memory(), _Memory()
         self._native = self._described(model, head)
         self._native.text, self._native.text_width = self.text.ctypes.data, self.context
-        self._pointers = ctypes.byref(self._native), address(self._logits)
+        self._pointer = ctypes.byref(self._native)
 
     @staticmethod
     def fits(model: LanguageModel) -> bool:
@@ -349,35 +348,21 @@ class NativeDecoder(Decoder):
         plain = all(weight.dtype == torch.float32 and weight.device.type == "cpu" for weight in weights)
         return plain and knows(model) and not model.training and compiled() is not None
 
+    def foresees(self) -> bool:
+        return True
+
     def read(self, spans: Sequence[Span]) -> Tensor:
         """The last id of each span goes last, for the kernel gives logits for the last of its items."""
-        streams, items = len(spans), self._items(spans)
-        native, logits = self._pointers
-        first = 0
+        items, logits = self._items(spans), torch.empty(len(spans), self._outputs)
+        silent, place, first = len(items) - len(spans), logits.data_ptr(), 0
         while first < len(items):
-            rest = len(items) - first
-            count = rest if rest <= self._together else min(self._together, rest - streams)
-            wanted = streams if count == rest else 0
+            count = min(self._together, len(items) - first)
+            wanted = max(0, min(count, first + count - silent))
             here = items.ctypes.data + first * items.strides[0]
-            call = functools.partial(self._decode, native, here, count, wanted, logits)
+            call = functools.partial(self._decode, self._pointer, here, count, wanted, place)
             self._crew.work(call, items=count)
-            first += count
-        if self._mixture is None:
-            return self._logits[:streams].clone()
-        return self._mixture(self._logits[:streams], self.text, spans)
-
-    def read_each(self, span: Span) -> Tensor:
-        slot, start, end = span
-        found = []
-        for first in range(start, end, self._together):
-            spans = [(slot, at, at + 1) for at in range(first, min(end, first + self._together))]
-            items, logits = self._items(spans), torch.empty(len(spans), self._logits.size(1))
-            call = functools.partial(
-                self._decode, self._pointers[0], items.ctypes.data, len(spans), len(spans), address(logits)
-            )
-            self._crew.work(call, items=len(spans))
-            found.append(logits if self._mixture is None else self._mixture(logits, self.text, spans))
-        return torch.cat(found)
+            first, place = first + count, place + wanted * self._outputs * logits.element_size()
+        return logits if self._mixture is None else self._mixture(logits, self.text, spans)
 
     def _items(self, spans: Sequence[Span]) -> np.ndarray:
         """(n, 3) token, stream and position of all ids, those of a stream in order, and the last of each at the end."""
@@ -543,13 +528,10 @@ def _filled(n: int, to: int) -> int:
     return n + -n % to
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library("octavo.generation", "decode")
-    if native is not None:
-        checked(native)
-        counts = (ctypes.c_int, ctypes.c_int)
-        native.decode.argtypes = (ctypes.POINTER(ModelStruct), ctypes.c_void_p, *counts, Floats, ctypes.c_int)
-        native.decode.restype = None
-    return native
+    checked(native)
+    counts, pointer = (ctypes.c_int, ctypes.c_int), ctypes.c_void_p
+    native.decode.argtypes = (ctypes.POINTER(ModelStruct), pointer, *counts, pointer, ctypes.c_int)
+    native.decode.restype = None

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from octavo.generation.decoder import Decoder
+from octavo.generation.drafts import Drafts
 from octavo.generation.sampling import Sampling
 from octavo.tokenizers import Tokenizer
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 Prompt = str | Sequence[int]
 Finish = Literal["length", "end", "stop", "stuck"]
+DRAWN = 64
+"""Random numbers that are drawn at a time."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +79,30 @@ class Stream:
         for token in prompt[turn:]:  # so that the first new word is spaced as its neighbour asks
             self.decoder.push(token)
         self.random = np.random.Generator(np.random.Philox(key=np.array([seed, sample.index], np.uint64)))
+        self._drawn: list[float] = []  # ahead
         self.held = ""  # text that may be the beginning of a stop string
         self.open = True
         self.game = None if referee is None else referee.game(prompt)
+
+    @property
+    def ids(self) -> Sequence[int]:
+        """What was written."""
+        return self.sample.ids
+
+    @property
+    def room(self) -> int:
+        """Tokens that may be guessed: what is left but its last one; none where a referee has to see each before."""
+        return 0 if self.game is not None else self.tokens - len(self.sample.ids) - 1
 
     def give_up(self) -> str:
         """End the stream: the validator allows no token."""
         return self._close("stuck", self.held + self.decoder.finish())
 
-    def uniform(self) -> float:
-        """The random number that chooses the next token."""
-        return self.random.random()
+    def uniforms(self, count: int) -> list[float]:
+        """The random numbers that choose the next tokens; `take` uses one up."""
+        while len(self._drawn) < count:
+            self._drawn += self.random.random(DRAWN).tolist()
+        return self._drawn[:count]
 
     def take(self, token: int, log_probability: float) -> str:
         """Add a token; returns the text that it lets out."""
@@ -93,9 +110,22 @@ class Stream:
         self.sample.sizes.append(len(self.sample.text))
         return piece
 
+    def follow(
+        self, draft: Sequence[int], tokens: Sequence[int], log_probabilities: Sequence[float]
+    ) -> tuple[int, str]:
+        """Add the tokens that were chosen after the text and after each token of a draft, as far as the draft was
+        right. Returns how many, and the text that they let out."""
+        pieces: list[str] = []
+        for place, chosen in enumerate(zip(tokens, log_probabilities, strict=True)):
+            pieces.append(self.take(*chosen))
+            if not self.open or place == len(draft) or tokens[place] != draft[place]:
+                break
+        return len(pieces), "".join(pieces)
+
     def _take(self, token: int, log_probability: float) -> str:
         if self.game is not None:
             self.game.take(token)
+        del self._drawn[:1]
         self.sample.ids.append(token)
         self.sample.log_probabilities.append(log_probability)
         if token in self.ends:
@@ -126,10 +156,13 @@ class Stream:
 
 
 class Streams:
-    """The streams in a decoder's slots; they come at any time, and one that has ended frees its slot."""
+    """The streams in a decoder's slots; they come at any time, and one that has ended frees its slot.
 
-    def __init__(self, decoder: Decoder, sampling: Sampling) -> None:
-        self.decoder, self.sampling = decoder, sampling
+    `drafts`: guesses at what comes next, so that a step may write several tokens.
+    """
+
+    def __init__(self, decoder: Decoder, sampling: Sampling, drafts: Drafts | None = None) -> None:
+        self.decoder, self.sampling, self._drafts = decoder, sampling, drafts
         self._free = list(range(decoder.slots))
         self._writing: dict[int, Stream] = {}  # by slot
         self._next: dict[int, Sequence[int]] = {}  # what a slot reads at the next step
@@ -162,34 +195,59 @@ class Streams:
             self._seen[slot, list(prompt)] = True
 
     def step(self) -> list[tuple[Stream, str]]:
-        """Write one token in each stream. Returns the streams with the text that it lets out."""
+        """Write at least one token in each stream. Returns the streams with the text that is let out."""
         slots, streams = list(self._writing), list(self._writing.values())
-        logits = self._read(slots)
-        uniform = torch.from_numpy(np.array([stream.uniform() for stream in streams])).to(logits.device)
-        if self._seen is not None:
-            self._seen = self._seen.to(logits.device)
-        seen = None if self._seen is None else self._seen[slots]
-        allowed, stuck = _refereed(logits, streams)
-        chosen = self.sampling.choose(allowed, uniform, seen)
+        drafted = None if self._readers else self._drafts
+        drafts = drafted.propose(self._writing) if drafted is not None and drafted.begin(len(slots)) else {}
+        logits = self._read(slots, drafts)
+        by_row = streams if not drafts else with_drafts(self._writing, drafts)
+        numbers = [stream.uniforms(1 + len(drafts.get(slot, ()))) for slot, stream in self._writing.items()]
+        uniform = torch.tensor([*chain.from_iterable(numbers)], dtype=torch.float64, device=logits.device)
+        allowed, stuck = _refereed(logits, by_row)
+        chosen = self.sampling.choose(allowed, uniform, self._seen_by(slots, drafts, logits.device))
         known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
         drawn = torch.stack((chosen.double(), known.double())).tolist()  # the device is waited for once
-        if self._seen is not None:
-            self._seen[slots, chosen] = True
+        tokens, row = [*map(int, drawn[0])], 0
         written = []
-        for row, (slot, stream, token, log_probability) in enumerate(
-            zip(slots, streams, map(int, drawn[0]), drawn[1], strict=True)
-        ):
-            text = stream.give_up() if row in stuck else stream.take(token, log_probability)
+        for slot, stream in zip(slots, streams, strict=True):
+            first, draft = row, drafts.get(slot, ())
+            if draft:
+                row += 1 + len(draft)
+                count, text = stream.follow(draft, tokens[first:row], drawn[1][first:row])
+                self.decoder.take_back(slot, row - first - count)
+            else:
+                row, count = row + 1, 1
+                text = stream.give_up() if first in stuck else stream.take(tokens[first], drawn[1][first])
+            if self._seen is not None:
+                self._seen[slot, tokens[first : first + count]] = True
             written.append((stream, text))
             if stream.open:
-                self._next[slot] = (token,)
+                self._next[slot] = (stream.sample.ids[-1],)
             else:
                 self._end(slot)
+        if drafted is not None:
+            drafted.end()
         return written
 
-    def _read(self, slots: list[int]) -> Tensor:
-        """Logits (n, V) of the streams in these slots, where a choice has its doubles: not on every accelerator."""
-        logits = self.decoder.feed(self._next)
+    def _seen_by(
+        self, slots: Sequence[int], drafts: Mapping[int, Sequence[int]], device: torch.device
+    ) -> Tensor | None:
+        """(n, V) what a repetition penalty is for, at each place of each draft."""
+        if self._seen is None:
+            return None
+        self._seen = self._seen.to(device)
+        if not drafts:
+            return self._seen[slots]
+        return torch.cat([seen_ahead(self._seen[slot], drafts.get(slot, ())) for slot in slots])
+
+    def _read(self, slots: list[int], drafts: Mapping[int, Sequence[int]]) -> Tensor:
+        """Logits (n, V) of the streams in these slots, at each place of their drafts, where a choice has its doubles:
+        not on every accelerator."""
+        if drafts:
+            new = self._next | {slot: (*self._next[slot], *draft) for slot, draft in drafts.items()}
+            logits = self.decoder.feed(new, ahead=drafts)
+        else:
+            logits = self.decoder.feed(self._next)
         logits = logits if logits.device.type == "cuda" else logits.cpu()
         if self._sources:
             for reader in set(self._sources.values()):
@@ -205,6 +263,19 @@ class Streams:
         del self._writing[slot]
         self.decoder.free(slot)
         heapq.heappush(self._free, slot)
+
+
+def with_drafts(streams: Mapping[int, Stream], drafts: Mapping[int, Sequence[int]]) -> list[Stream]:
+    """The streams (by slot), each once and once more for each token of its draft."""
+    return [stream for slot, stream in streams.items() for _ in range(1 + len(drafts.get(slot, ())))]
+
+
+def seen_ahead(seen: Tensor, draft: Sequence[int]) -> Tensor:
+    """(n + 1, V) what a text has had, of which `seen` (V, bool) says it now, at each place of a draft of n tokens."""
+    rows = seen.repeat(len(draft) + 1, 1)
+    for place, token in enumerate(draft, 1):
+        rows[place:, token] = True
+    return rows
 
 
 def _refereed(logits: Tensor, streams: Sequence[Stream]) -> tuple[Tensor, set[int]]:

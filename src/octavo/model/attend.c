@@ -11,10 +11,13 @@
 // whole vectors and filled with zeros.
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "../util/parallel.h"
 
 // A vector is one register: wider ones are taken apart, and what is left of them is slower than no kernel at all.
 #if defined __AVX512F__
@@ -346,27 +349,30 @@ static void group(const Shape *s, const Room *r, const void *qkv, void *y, float
   }
 }
 
-// Whether it takes more than one thread: not every compiler has OpenMP.
-#ifdef _OPENMP
-const int threaded = 1;
-#else
-const int threaded = 0;
-#endif
+typedef struct {
+  const Shape *shape;
+  const void *qkv;
+  void *y, *dqkv;
+  float *kept;
+  atomic_int short_of_memory;
+} Task;
+
+static void work(void *given) {
+  Task *t = given;
+  const Shape *s = t->shape;
+  Room room;
+  float *memory = furnish(s, &room);
+  if (!memory) atomic_store(&t->short_of_memory, 1);
+  for (ptrdiff_t i, end; memory && hand_out((ptrdiff_t)s->batch * s->groups, 1, &i, &end);)
+    group(s, &room, t->qkv, t->y, t->kept, t->dqkv, i / s->groups, i % s->groups);
+  free(memory);
+}
 
 // Forward: fills y and kept. Backward (dqkv given): y holds its gradient, kept what forward put there; fills dqkv.
 // Returns 0 when memory is short.
 int attend(const Shape *s, const void *qkv, void *y, float *kept, void *dqkv, int threads) {
-  int done = 1;
-  (void)threads;
-#pragma omp parallel num_threads(threads) reduction(&& : done)
-  {
-    Room room;
-    float *memory = furnish(s, &room);
-    done = memory != NULL;
-#pragma omp for schedule(static)
-    for (int task = 0; task < s->batch * s->groups; task++)
-      if (memory) group(s, &room, qkv, y, kept, dqkv, task / s->groups, task % s->groups);
-    free(memory);
-  }
-  return done;
+  const int tasks = s->batch * s->groups;
+  Task task = {.shape = s, .qkv = qkv, .y = y, .kept = kept, .dqkv = dqkv};
+  together(threads < tasks ? threads : tasks, work, &task);
+  return !atomic_load(&task.short_of_memory);
 }

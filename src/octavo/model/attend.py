@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -16,14 +15,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from octavo.model.positions import Rotation
-from octavo.util.kernels import Floats, address, library
+from octavo.util.kernels import Floats, address, kernel
 
 LONGEST = 512
 """Positions; a head's scores have to fit into the processor's cache."""
 WIDEST = 256
 """Head width."""
-ALONE = 2
-"""Threads of torch's beside which the kernel is as fast in one, where the compiler has no OpenMP (Apple's)."""
 LEVELS = 2**32
 """Dropout rates are rounded to one of so many."""
 
@@ -67,22 +64,18 @@ class Heads:
     dropout: float = 0.0
 
 
-@cache
-def _kernel() -> ctypes.CDLL | None:
-    native = library("octavo.model", "attend")
-    if native is not None:
-        there = ctypes.c_size_t.in_dll(native, "shape_size").value
-        assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
-        native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
-        native.attend.restype = ctypes.c_int
-    return native
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
+    """The kernel, where it can be had."""
+    there = ctypes.c_size_t.in_dll(native, "shape_size").value
+    assert there == ctypes.sizeof(_Shape), f"{there} bytes in C, {ctypes.sizeof(_Shape)} here"
+    native.attend.argtypes = (ctypes.POINTER(_Shape), *[Floats] * 4, ctypes.c_int)
+    native.attend.restype = ctypes.c_int
 
 
 def reaches(length: int, width: int) -> bool:
     """Whether the kernel is there, for T positions and head width D."""
-    if length > LONGEST or width > WIDEST or (native := _kernel()) is None:
-        return False
-    return bool(ctypes.c_int.in_dll(native, "threaded").value) or torch.get_num_threads() <= ALONE
+    return length <= LONGEST and width <= WIDEST and compiled() is not None
 
 
 def fits(qkv: Tensor, width: int) -> bool:
@@ -147,7 +140,7 @@ def _run(
         cosines=address(turns[0]) if turns else None,
         sines=address(turns[1]) if turns else None,
     )
-    native = _kernel()
+    native = compiled()
     assert native is not None, "see `fits`"
     arrays = map(address, (qkv, y, kept, found))
     if not native.attend(ctypes.byref(shape), *arrays, torch.get_num_threads()):

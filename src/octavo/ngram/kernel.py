@@ -8,12 +8,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import torch
 
-from octavo.util.kernels import library
+from octavo.util.kernels import kernel
 
 MOST_HIDDEN = 256
 """Features of a gate that the kernel has room for."""
@@ -95,17 +96,28 @@ class Tables:
         if (native := compiled()) is None:
             return self._contexts(tokens, fresh)
         found = np.empty((rows, length, self.orders), np.int32)
-        native.contexts(
-            self._array, self.orders, _address(tokens), _address(fresh), rows, length, _address(found)
-        )
+        given = (_address(tokens), _address(fresh), rows, length)
+        native.counting_contexts(self._array, self.orders, *given, _address(found), torch.get_num_threads())
         return found
+
+    def follow(self, text: Sequence[int], most: int) -> tuple[list[int], list[float]]:
+        """What most often came next, token by token, in the longest context that anything followed: at most so many
+        tokens, and the share (see `Table`) that each has there."""
+        last = np.array(text[max(0, len(text) - self.orders + 1) :], np.int32)
+        if (native := compiled()) is None:
+            return self._follow(last.tolist(), most)
+        tokens, shares = np.empty(most, np.int32), np.empty(most, np.float32)
+        where = _address(last), len(last), most, _address(tokens), _address(shares)
+        found = native.counting_follow(self._array, self.orders, *where)
+        return tokens[:found].tolist(), shares[:found].tolist()
 
     def known(self, places: np.ndarray) -> np.ndarray:
         """(N, 2 (K − 1)): of the contexts of one token and more, `Table.known`; 0 where never counted."""
         count = len(places)
         found = np.zeros((count, 2 * (self.orders - 1)), np.float32)
         if (native := compiled()) is not None:
-            native.known(self._array, self.orders, _address(places), count, _address(found))
+            where = (_address(places), count, _address(found))
+            native.counting_known(self._array, self.orders, *where, torch.get_num_threads())
             return found
         for k in range(1, self.orders):
             seen = places[:, k] >= 0
@@ -115,8 +127,8 @@ class Tables:
     def mix(self, places: np.ndarray, weights: np.ndarray, p: np.ndarray) -> None:
         """Put weights[:, 0] · p + Σ weights[:, k] · (probabilities of order k) in place of p (N, V), all float32."""
         if (native := compiled()) is not None:
-            where, shares = _address(places), _address(weights)
-            native.mix(self._array, self.orders, self.vocab_size, where, shares, len(p), _address(p))
+            given = (_address(places), _address(weights), len(p), _address(p), torch.get_num_threads())
+            native.counting_mix(self._array, self.orders, self.vocab_size, *given)
             return
         p *= weights[:, :1]
         for k, each in enumerate(self._each(places), start=1):
@@ -128,8 +140,8 @@ class Tables:
             found = [(slope * each).sum(axis=1) for each in self._each(places)]
             return np.stack(found, axis=1).astype(np.float32)
         sums = np.empty((len(slope), self.orders), np.float32)
-        where, given = _address(places), _address(slope)
-        native.slopes(self._array, self.orders, self.vocab_size, where, given, len(slope), _address(sums))
+        given = (_address(places), _address(slope), len(slope), _address(sums), torch.get_num_threads())
+        native.counting_slopes(self._array, self.orders, self.vocab_size, *given)
         return sums
 
     def probabilities(self, places: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -151,10 +163,23 @@ class Tables:
         assert native is not None
         rows, stride = logits.shape
         where = (_address(text), text.shape[1], _address(spans), rows, stride)
-        gated = ctypes.byref(gate)
-        native.predict(
-            self._array, self.orders, self.vocab_size, gated, *where, _address(logits), _address(out)
-        )
+        of = (self._array, self.orders, self.vocab_size, ctypes.byref(gate))
+        native.counting_predict(*of, *where, _address(logits), _address(out), torch.get_num_threads())
+
+    def _follow(self, text: list[int], most: int) -> tuple[list[int], list[float]]:
+        written, shares = list(text), []
+        while written and len(shares) < most:
+            last = np.array([written[-self.orders :]], np.int32)
+            for k, place in reversed([*enumerate(self._contexts(last, None)[0, -1])][1:]):
+                begin, end = self.tables[k].start[place : place + 2] if place >= 0 else (0, 0)
+                if begin < end:
+                    best = begin + int(self.tables[k].share[begin:end].argmax())
+                    written.append(int(self.tables[k].token[best]))
+                    shares.append(float(self.tables[k].share[best]))
+                    break
+            else:
+                break
+        return written[len(text) :], shares
 
     def _contexts(self, tokens: np.ndarray, fresh: np.ndarray | None) -> np.ndarray:
         rows, length = tokens.shape
@@ -225,7 +250,7 @@ def rank_pairs(a: np.ndarray, b: np.ndarray, size_a: int, size_b: int) -> tuple[
     rank, first, work = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(2 * n, np.int32)
     heads = np.empty(max(size_a, size_b) + 1, np.int64)
     arrays = (rank, first, work, heads)
-    ranks = native.rank_pairs(_address(a), _address(b), n, size_a, size_b, *map(_address, arrays))
+    ranks = native.counting_rank_pairs(_address(a), _address(b), n, size_a, size_b, *map(_address, arrays))
     return rank, first[:ranks].copy()
 
 
@@ -247,23 +272,20 @@ def _address(array: np.ndarray | None) -> int | None:
     return None if array is None else array.ctypes.data
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library("octavo.ngram", "counting")
-    if native is None:
-        return None
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     levels: tuple[Any, ...] = (pointer, count)
     takes: dict[str, tuple[Any, ...]] = {
         "rank_pairs": (pointer, pointer, number, number, number, *[pointer] * 4),
-        "contexts": (*levels, pointer, pointer, number, number, pointer),
-        "known": (*levels, pointer, number, pointer),
-        "mix": (*levels, number, pointer, pointer, number, pointer),
-        "slopes": (*levels, number, pointer, pointer, number, pointer),
-        "predict": (*levels, number, pointer, pointer, number, pointer, number, number, pointer, pointer),
+        "contexts": (*levels, pointer, pointer, number, number, pointer, count),
+        "follow": (*levels, pointer, number, number, pointer, pointer),
+        "known": (*levels, pointer, number, pointer, count),
+        "mix": (*levels, number, pointer, pointer, number, pointer, count),
+        "slopes": (*levels, number, pointer, pointer, number, pointer, count),
+        "predict": (*levels, number, pointer, pointer, number, pointer, *[number] * 2, *[pointer] * 2, count),
     }
     for name, types in takes.items():
-        function = getattr(native, name)
-        function.argtypes, function.restype = types, number if name == "rank_pairs" else None
-    return native
+        function = getattr(native, f"counting_{name}")
+        function.argtypes, function.restype = types, number if name in ("rank_pairs", "follow") else None

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../util/parallel.h"
+
 enum {
     ORDERS = 8,       // the first contexts: of the last 0 to 6 and of 8 units
     CONTEXTS = 22,
@@ -535,11 +537,26 @@ static void foretell(const Model *m, const Vocabulary *v, const int32_t *text, i
 }
 
 // The same after each of `count` spans (begin, end) of a text: `logs` (count, V), `known` (count, 2).
+typedef struct {
+    const Model *model;
+    const Vocabulary *vocabulary;
+    const int32_t *text;
+    const int64_t *spans;
+    int64_t count;
+    float *logs, *known;
+} Foretold;
+
+static void foretell_some(void *given) {
+    const Foretold *g = given;
+    for (ptrdiff_t i, end; hand_out(g->count, 1, &i, &end);)
+        foretell(g->model, g->vocabulary, g->text + g->spans[2 * i], g->spans[2 * i + 1] - g->spans[2 * i],
+                 g->logs + i * g->vocabulary->vocabulary, g->known + 2 * i);
+}
+
 void mixing_predict(const Model *m, const Vocabulary *v, const int32_t *text, const int64_t *spans, int64_t count,
-                    float *logs, float *known) {
-#pragma omp parallel for schedule(static) if (count > 16)
-    for (int64_t i = 0; i < count; i++)
-        foretell(m, v, text + spans[2 * i], spans[2 * i + 1] - spans[2 * i], logs + i * v->vocabulary, known + 2 * i);
+                    float *logs, float *known, int threads) {
+    Foretold all = {m, v, text, spans, count, logs, known};
+    together(count > 16 ? threads : 1, foretell_some, &all);
 }
 
 // The same before each of `count` symbols, each of which is read after that. `before` symbols stand before them in the
@@ -595,12 +612,31 @@ static void gated(const Gate *gate, int vocabulary, const float *logits, const f
 }
 
 // Of `count` spans (row, begin, end) of rows of `width` symbols, ln p (count, V) of both, from logits (count, V + hidden).
-void mixing_gated(const Model *m, const Vocabulary *v, const Gate *gate, const int32_t *text, int64_t width,
-                  const int32_t *spans, int64_t count, const float *logits, float *logs) {
-#pragma omp parallel for schedule(static) if (count > 3)
-    for (int64_t i = 0; i < count; i++) {
-        float known[2];
-        foretell(m, v, text + spans[3 * i] * width, spans[3 * i + 2], logs + i * v->vocabulary, known);
-        gated(gate, v->vocabulary, logits + i * (v->vocabulary + gate->hidden), known, logs + i * v->vocabulary);
+typedef struct {
+    const Model *model;
+    const Vocabulary *vocabulary;
+    const Gate *gate;
+    const int32_t *text;
+    int64_t width;
+    const int32_t *spans;
+    int64_t count;
+    const float *logits;
+    float *logs;
+} Together;
+
+static void gate_some(void *given) {
+    const Together *g = given;
+    const int32_t *spans = g->spans;
+    const int vocabulary = g->vocabulary->vocabulary;
+    for (ptrdiff_t i, end; hand_out(g->count, 1, &i, &end);) {
+        float known[2], *logs = g->logs + i * vocabulary;
+        foretell(g->model, g->vocabulary, g->text + spans[3 * i] * g->width, spans[3 * i + 2], logs, known);
+        gated(g->gate, vocabulary, g->logits + i * (vocabulary + g->gate->hidden), known, logs);
     }
+}
+
+void mixing_gated(const Model *m, const Vocabulary *v, const Gate *gate, const int32_t *text, int64_t width,
+                  const int32_t *spans, int64_t count, const float *logits, float *logs, int threads) {
+    Together all = {m, v, gate, text, width, spans, count, logits, logs};
+    together(count > 3 ? threads : 1, gate_some, &all);
 }

@@ -8,14 +8,14 @@ says how; its twin is in slow_mixing.py.
 from __future__ import annotations
 
 import ctypes
-from functools import cache
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from octavo.ngram.codes import Codes
 from octavo.ngram.slow_mixing import SlowMixing
-from octavo.util.kernels import library
+from octavo.util.kernels import kernel
 
 WINDOW = 256
 """Units before a position that its prediction depends on, as in mixing.c."""
@@ -82,7 +82,7 @@ class ContextMixing:
         text, spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int64)
         logs, known = self._room(len(spans))
         where = (_address(self.memory), ctypes.byref(self._vocabulary), _address(text), _address(spans))
-        native.mixing_predict(*where, len(spans), _address(logs), _address(known))
+        native.mixing_predict(*where, len(spans), _address(logs), _address(known), torch.get_num_threads())
         return logs, known
 
     def follow(self, text: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +104,7 @@ class ContextMixing:
         T), from `logits` (n, V + H); see mixing.c."""
         where = (_address(self.memory), ctypes.byref(self._vocabulary), ctypes.byref(gate))
         rows = (_address(text), text.shape[1], _address(spans), len(spans))
-        _native().mixing_gated(*where, *rows, _address(logits), _address(out))
+        _native().mixing_gated(*where, *rows, _address(logits), _address(out), torch.get_num_threads())
 
     def _room(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         return np.empty((count, self.codes.size), np.float32), np.empty((count, 2), np.float32)
@@ -162,23 +162,19 @@ def _native() -> ctypes.CDLL:
     return native
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library("octavo.ngram", "mixing")
-    if native is None:
-        return None
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     takes: dict[str, tuple[tuple[Any, ...], Any]] = {
         "mixing_bytes": ((number,), number),
         "mixing_start": ((pointer, number, pointer, pointer), None),
         "mixing_widen": ((pointer, number), None),
         "mixing_read": ((pointer, pointer, number, pointer), count),
-        "mixing_predict": ((*[pointer] * 4, number, pointer, pointer), None),
+        "mixing_predict": ((*[pointer] * 4, number, pointer, pointer, count), None),
         "mixing_follow": ((*[pointer] * 3, number, number, pointer, pointer), count),
-        "mixing_gated": ((*[pointer] * 4, number, pointer, number, pointer, pointer), None),
+        "mixing_gated": ((*[pointer] * 4, number, pointer, number, pointer, pointer, count), None),
     }
     for name, (arguments, result) in takes.items():
         function = getattr(native, name)
         function.argtypes, function.restype = arguments, result
-    return native

@@ -25,9 +25,9 @@ from octavo.config.parts import register
 from octavo.errors import CorpusError
 from octavo.ngram.codes import MOST_SYMBOLS, UNITS, Codes
 from octavo.ngram.gate import fit_recent
-from octavo.ngram.kernel import MOST_HIDDEN
+from octavo.ngram.kernel import MOST_HIDDEN, Tables
 from octavo.ngram.mixing import WINDOW, ContextMixing, compiled, context_mixing
-from octavo.ngram.mixture import MOST_RECENT, Counts, CountsConfig, GatedCounts, Sides, Spelt
+from octavo.ngram.mixture import MOST_RECENT, Counts, CountsConfig, GatedCounts, Sides, Spelt, tables_of_text
 from octavo.ngram.recent import Texts
 from octavo.ngram.slow_mixing import ORDERS, SlowMixing
 
@@ -42,7 +42,9 @@ REMEMBERED, WORTH = 64 << 20, 64
 """Bytes of predictions that are kept, for the looks at a validation split are at the same tokens; and how many
 positions of a call are worth it."""
 ORDERS_OF_RECENT = 8
-"""N-grams beside which what a text has said so far is judged (`fit_recent`)."""
+"""N-grams beside which what a text has said so far is judged (`fit_recent`), and of drafts."""
+MOST_COUNTED = 1_000_000
+"""Tokens whose n-grams are counted for drafts."""
 CODES = ("units", "lengths", "kinds", "folds")
 Mixer = ContextMixing | SlowMixing
 _held: WeakValueDictionary[tuple[bytes, bytes], Mixer] = WeakValueDictionary()
@@ -111,6 +113,13 @@ class MixingCounts(GatedCounts):
             self.out.bias.zero_()
         if self.recent is not None:
             fit_recent(self.recent, tokens, ORDERS_OF_RECENT)
+
+    def ngrams(self) -> Tables | None:
+        """Of the last part of a long text, for it is counted once more."""
+        text = self.tokens[-MOST_COUNTED:].cpu().numpy().astype(np.int32)
+        return (
+            tables_of_text(text, vocab_size=self.vocab_size, orders=ORDERS_OF_RECENT) if len(text) else None
+        )
 
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
         """The mixer after a text, or after its first tokens; it goes on from these where they were read."""

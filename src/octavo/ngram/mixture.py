@@ -84,6 +84,10 @@ class Counts(nn.Module):
     ) -> None:
         """See `LanguageModel.take_text`."""
 
+    def ngrams(self) -> Tables | None:
+        """Those of the training text, from which texts are drafted; None: nothing is counted."""
+        return None
+
 
 NETWORK_LEARNS_NOTHING = (
     "counts give the network no gradient, so this step trains the gate over them alone. Pass "
@@ -284,6 +288,9 @@ class KneserNeyCounts(GatedCounts):
         self.out.bias.copy_(torch.from_numpy(np.log(np.maximum(shares, 1e-6))))
         if held_out is not None:
             fit(held_out, self.from_state, self.from_known, self.out)
+
+    def ngrams(self) -> Tables | None:
+        return self.tables
 
     def counted(self, tokens: np.ndarray) -> Tables:
         return tables_of_text(tokens.astype(np.int32), vocab_size=self.vocab_size, orders=self.orders)

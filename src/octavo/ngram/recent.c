@@ -3,9 +3,12 @@
 // order, so no result depends on how many there are or on threads.
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "../util/parallel.h"
 
 enum { MOST = 16 };  // tokens of the longest context that there is room for
 static const float MOST_SHARE = 1.0f - 1e-4f;  // of the gate's, as in recent.py
@@ -92,6 +95,7 @@ typedef struct {
     int64_t count;
     int longest;
     int64_t vocabulary;
+    int threads;
 } Texts;
 
 typedef struct {
@@ -104,31 +108,41 @@ typedef struct {
 
 typedef void Work(const Texts *texts, const Span *span, void *more);
 
+typedef struct {
+    const Texts *texts;
+    Work *work;
+    void *more;
+    int64_t longest_span;
+    atomic_int short_of_memory;
+} Each;
+
+static void some(void *given) {
+    Each *each = given;
+    const Texts *texts = each->texts;
+    const int32_t *spans = texts->spans;
+    Room room;
+    const int furnished = furnish(&room, each->longest_span, texts->vocabulary);
+    if (!furnished) atomic_store(&each->short_of_memory, 1);
+    for (ptrdiff_t i, end; furnished && hand_out(texts->count, 1, &i, &end);) {
+        Span span = {.matched = room.matched, .place = i, .added = room.added};
+        span.tokens = texts->text + spans[3 * i] * texts->width + spans[3 * i + 1];
+        span.length = spans[3 * i + 2] - spans[3 * i + 1];
+        const Look found = look(span.tokens, span.length, texts->longest, texts->vocabulary, &room);
+        span.look = &found;
+        each->work(texts, &span, each->more);
+    }
+    clear(&room);
+}
+
 // Returns 0 where memory did not reach, else 1.
 static int for_each(const Texts *texts, Work *work, void *more) {
     const int32_t *spans = texts->spans;
-    int64_t longest_span = 0;
-    int whole = 1;
+    Each each = {.texts = texts, .work = work, .more = more};
     for (int64_t i = 0; i < texts->count; i++)
-        if (spans[3 * i + 2] - spans[3 * i + 1] > longest_span) longest_span = spans[3 * i + 2] - spans[3 * i + 1];
-#pragma omp parallel if (texts->count > 16)
-    {
-        Room room;
-        const int furnished = furnish(&room, longest_span, texts->vocabulary);
-        if (!furnished) whole = 0;
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < texts->count; i++) {
-            if (!furnished) continue;
-            Span span = {.matched = room.matched, .place = i, .added = room.added};
-            span.tokens = texts->text + spans[3 * i] * texts->width + spans[3 * i + 1];
-            span.length = spans[3 * i + 2] - spans[3 * i + 1];
-            const Look found = look(span.tokens, span.length, texts->longest, texts->vocabulary, &room);
-            span.look = &found;
-            work(texts, &span, more);
-        }
-        clear(&room);
-    }
-    return whole;
+        if (spans[3 * i + 2] - spans[3 * i + 1] > each.longest_span)
+            each.longest_span = spans[3 * i + 2] - spans[3 * i + 1];
+    together(texts->count > 16 ? texts->threads : 1, some, &each);
+    return !atomic_load(&each.short_of_memory);
 }
 
 static void mix_one(const Span *span, int64_t vocabulary, float weight, float *p) {
@@ -149,7 +163,7 @@ static void tell(const Texts *texts, const Span *span, void *out) {
     known_of(span->look, texts->longest, (float *)out + span->place * (texts->longest + 3));
 }
 
-int known(const Texts *texts, float *out) { return for_each(texts, tell, out); }
+int recent_known(const Texts *texts, float *out) { return for_each(texts, tell, out); }
 
 // p (count, vocabulary) becomes (1 − weight) · p + weight · (what was said so far, beneath which stands p).
 typedef struct {
@@ -162,7 +176,7 @@ static void mix_span(const Texts *texts, const Span *span, void *more) {
     mix_one(span, texts->vocabulary, mixed->weights[span->place], mixed->p + span->place * texts->vocabulary);
 }
 
-int mix(const Texts *texts, const float *weights, float *p) {
+int recent_mix(const Texts *texts, const float *weights, float *p) {
     Mixed mixed = {weights, p};
     return for_each(texts, mix_span, &mixed);
 }
@@ -182,7 +196,7 @@ static void ask_span(const Texts *texts, const Span *span, void *more) {
     asked->rest[span->place] = (float)span->look->rest;
 }
 
-int said(const Texts *texts, const int32_t *asked, float *out, float *rest) {
+int recent_said(const Texts *texts, const int32_t *asked, float *out, float *rest) {
     Asked all = {asked, out, rest};
     return for_each(texts, ask_span, &all);
 }
@@ -218,7 +232,7 @@ static void predict_span(const Texts *texts, const Span *span, void *more) {
 }
 
 // `logs` (count, vocabulary), logarithms of probabilities, become those of the mixture.
-int predict(const Texts *texts, const Gate *gate, float *logs) {
+int recent_predict(const Texts *texts, const Gate *gate, float *logs) {
     Predicted given = {gate, logs};
     return for_each(texts, predict_span, &given);
 }

@@ -16,14 +16,13 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from octavo.util.kernels import library
+from octavo.util.kernels import kernel
 
 LONGEST = 7
 """Tokens of the longest context; at most 16."""
@@ -64,6 +63,7 @@ class TextsStruct(ctypes.Structure):
         ("count", ctypes.c_int64),
         ("longest", ctypes.c_int),
         ("vocabulary", ctypes.c_int64),
+        ("threads", ctypes.c_int),
     )
 
 
@@ -82,7 +82,7 @@ class Texts:
     def __init__(self, text: np.ndarray, spans: np.ndarray, *, vocab_size: int) -> None:
         self.text, self.spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int32)
         where = (_address(self.text), self.text.shape[1], _address(self.spans), len(self.spans))
-        self._struct = TextsStruct(*where, LONGEST, vocab_size)
+        self._struct = TextsStruct(*where, LONGEST, vocab_size, torch.get_num_threads())
 
     @classmethod
     def of(
@@ -120,7 +120,7 @@ class Texts:
         """(N, F): how many tokens matched, ln(1 + how often these occurred), ln(1 + kinds of what followed)."""
         found = np.zeros((len(self.spans), FEATURES), np.float32)
         if (native := compiled()) is not None:
-            _whole(native.known(self._struct, _address(found)))
+            _whole(native.recent_known(self._struct, _address(found)))
             return found
         for row, look in zip(found, self._looks(), strict=True):
             row[look.longest] = 1
@@ -131,7 +131,7 @@ class Texts:
         """Put (1 − weights) · p + weights · (what was said so far, beneath which stands p) in place of p (N, V);
         weights (N,), both float32."""
         if (native := compiled()) is not None:
-            _whole(native.mix(self._struct, _address(weights), _address(p)))
+            _whole(native.recent_mix(self._struct, _address(weights), _address(p)))
             return
         for row, weight, look in zip(p, weights.tolist(), self._looks(), strict=True):
             row *= np.float32((1 - weight) + weight * look.rest)
@@ -143,7 +143,7 @@ class Texts:
         found = np.zeros((2, len(self.spans)), np.float32)
         asked = np.ascontiguousarray(tokens, np.int32)
         if (native := compiled()) is not None:
-            _whole(native.said(self._struct, _address(asked), _address(found[0]), _address(found[1])))
+            _whole(native.recent_said(self._struct, _address(asked), _address(found[0]), _address(found[1])))
             return found[0], found[1]
         for at, (token, look) in enumerate(zip(asked, self._looks(), strict=True)):
             found[:, at] = look.adds[look.tokens == token].sum(), look.rest
@@ -153,7 +153,7 @@ class Texts:
         """Put those of the mixture in place of logarithms of probabilities (N, V). Only where there is a kernel."""
         native = compiled()
         assert native is not None
-        _whole(native.predict(self._struct, ctypes.byref(gate), _address(logs)))
+        _whole(native.recent_predict(self._struct, ctypes.byref(gate), _address(logs)))
 
     def _looks(self) -> Iterator[_Look]:
         for row, begin, end in self.spans.tolist():
@@ -271,15 +271,11 @@ def _whole(done: int) -> None:
         raise MemoryError("there is no memory to look at what a text has said so far")
 
 
-@cache
-def compiled() -> ctypes.CDLL | None:
+@kernel
+def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
-    native = library("octavo.ngram", "recent")
-    if native is None:
-        return None
     texts, pointer = ctypes.POINTER(TextsStruct), ctypes.c_void_p
     takes = {"known": 1, "mix": 2, "said": 3, "predict": 2}
     for name, count in takes.items():
-        function = getattr(native, name)
+        function = getattr(native, f"recent_{name}")
         function.argtypes, function.restype = (texts, *[pointer] * count), ctypes.c_int
-    return native

@@ -17,6 +17,7 @@ from octavo.data.batch import Batch
 from octavo.model.base import build_model
 from octavo.run.manifest import machine, versions
 from octavo.training.device import Runtime, accelerator, device_check, fast_bfloat16, step_seconds
+from octavo.util.kernels import in_use
 from octavo.util.memory import available_memory
 
 SHIP = ("transformers", "gguf", "onnx", "onnxscript", "onnxruntime", "llama-cpp-python")
@@ -69,7 +70,7 @@ def examine() -> Examination:
         "cache": str(default_cache()),
         **versions(),
     }
-    return Examination(facts, [_python(), _disk(free), _accelerator(), _bfloat16(), *_extras()])
+    return Examination(facts, [_python(), _disk(free), _kernels(), _accelerator(), _bfloat16(), *_extras()])
 
 
 def _check(what: str, ok: bool, remedy: str | None = None, *, needed: bool = False) -> Check:
@@ -89,6 +90,14 @@ def _disk(free: int) -> Check:
         free > 2**30,
         "runs of small models take up to a gigabyte",
     )
+
+
+def _kernels() -> Check:
+    found = in_use()
+    if found.native is None:
+        remedy = "install a C compiler, or a wheel that brings kernels for this processor"
+        return _check(f"no kernels ({found.why}): torch does their work, slower", False, remedy)
+    return _check(f"kernels: {found.name} ({found.why})", True)
 
 
 def _probe() -> tuple[torch.nn.Module, Batch[torch.Tensor]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import subprocess
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +15,8 @@ from octavo.config import Recipe, to_yaml
 from octavo.config.plugins import loaded_parts
 from octavo.data import Dataset
 from octavo.training.device import Runtime
+from octavo.util.kernels import built_facts, in_use
+from octavo.util.version import commit, git
 
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken")
 
@@ -37,6 +38,7 @@ def run_manifest(
         "processes": runtime.world.size,
         "versions": versions(),
         "machine": machine(),
+        "kernels": {"name": in_use().name, "why": in_use().why},
     }
 
 
@@ -88,19 +90,11 @@ def code_identity() -> dict[str, str | None]:
         name = path.relative_to(package)
         if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in name.parts):
             digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
-    commit = _git(package, "rev-parse", "HEAD")
-    changes = _git(package, "diff", "HEAD", "--", ".") if commit else None
+    found = commit()
+    in_wheel = built_facts().commit is not None
+    changes = git(package, "diff", "HEAD", "--", ".") if found and not in_wheel else None
     return {
         "source_sha256": digest.hexdigest(),
-        "commit": commit,
+        "commit": found,
         "uncommitted_sha256": hashlib.sha256(changes.encode()).hexdigest() if changes else None,
     }
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(folder), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()

@@ -34,6 +34,10 @@ class Spelling:
         self._names = {id: name for name, id in tokenizer.special.items()}
         self.alone = cache(self._alone)
 
+    def name(self, id: int | None) -> str | None:
+        """Of a special token, if it is one."""
+        return None if id is None else self._names.get(id)
+
     def _alone(self, id: int) -> str:
         """By itself; special ones, and parts of a character, by their names."""
         if id in self._names:
@@ -127,10 +131,7 @@ class Choice:
             return []
         pieces = self._pieces.take(ids, self.length, ended=ended)
         first, self.given = self.given, self.given + len(pieces)
-        found = [(piece, first + place) for place, piece in enumerate(pieces)]
-        if found and ended and self.job.stream.sample.finish == "end":
-            found = [one for one in found if one[1] < len(self.job.stream.sample.ids) - 1]
-        return found
+        return [(piece, first + place) for place, piece in enumerate(pieces)]
 
     def completion_logprobs(self, scored: Sequence[tuple[str, int]], *, first: bool) -> dict[str, Any] | None:
         """As /v1/completions has them; `first`: with the echo's."""

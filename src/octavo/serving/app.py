@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from octavo.serving.call import Call, Endpoint
 from octavo.serving.errors import Refusal
 from octavo.serving.guard import Guard, refuse
+from octavo.serving.llama_server import LlamaServer
 from octavo.serving.openapi import PATHS
 from octavo.serving.others import Others
 from octavo.serving.service import Service
@@ -31,13 +32,20 @@ def application(
 def routes(service: Service) -> list[Route]:
     """Where requests go."""
     texts, tokens, others, about = Texts(service), Tokens(service), Others(service), Status(service)
+    llama = LlamaServer(service)
     functions: dict[str, Callable[[Call], Awaitable[None]]] = {
         "/v1/completions": texts.completions,
         "/v1/chat/completions": texts.chat,
+        "/v1/chat/completions/input_tokens": llama.input_tokens,
         "/v1/translate": others.translate,
         "/v1/forecast": others.forecast,
         "/tokenize": tokens.tokenize,
         "/detokenize": tokens.detokenize,
+        "/tokenizer_info": tokens.info,
+        "/completion": llama.completion,
+        "/apply-template": llama.apply_template,
+        "/props": llama.props,
+        "/slots": llama.slots,
         "/v1/models": about.models,
         "/v1/models/{name:path}": about.model,
         "/health": about.health,
@@ -47,7 +55,10 @@ def routes(service: Service) -> list[Route]:
     return [
         Route(name, Endpoint(path, functions[path], service.done), methods=[told.method])
         for path, told in PATHS.items()
-        for name in dict.fromkeys((path, path.removeprefix("/v1")))  # clients leave it out as often
+        for name in (
+            path.removeprefix("/v1"),
+            f"/v1{path.removeprefix('/v1')}",
+        )  # clients often take the other
     ]
 
 

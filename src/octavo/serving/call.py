@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 
 from pydantic import BaseModel, ValidationError
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from octavo.serving.engine_thread import Failed
 from octavo.serving.errors import INTERNAL, Refusal, wrong
@@ -43,6 +44,10 @@ class Call:
         self.started = self.ended = False
         self.status = 0
         self.size = 0  # bytes of the body
+
+    def query(self, name: str) -> str | None:
+        """What stands behind the path's question mark under a name."""
+        return parse_qs(self.scope["query_string"].decode("latin-1")).get(name, [None])[0]
 
     async def asked(self, kind: type[A]) -> A:
         """The body. Raises Refusal."""
@@ -140,19 +145,21 @@ class Call:
         self, body: bytes, media: str, *, status: int = 200, headers: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         """A whole answer."""
-        await self._start(status, {"content-type": media, "content-length": str(len(body)), **headers})
+        start = self._start(status, {"content-type": media, "content-length": str(len(body)), **headers})
         self.ended = True
-        await self._out({"type": "http.response.body", "body": body})
+        await self._out(start, {"type": "http.response.body", "body": body})
 
     async def begin_stream(self) -> None:
         """Server-sent events follow."""
-        await self._start(
-            200,
-            {
-                "content-type": "text/event-stream; charset=utf-8",
-                "cache-control": "no-store",
-                "x-accel-buffering": "no",
-            },
+        await self._out(
+            self._start(
+                200,
+                {
+                    "content-type": "text/event-stream; charset=utf-8",
+                    "cache-control": "no-store",
+                    "x-accel-buffering": "no",
+                },
+            )
         )
 
     async def event(self, data: Any) -> None:
@@ -178,15 +185,16 @@ class Call:
         self.status, self.started = refusal.status, True
         await refuse(self._send, refusal)
 
-    async def _start(self, status: int, headers: dict[str, str]) -> None:
+    def _start(self, status: int, headers: dict[str, str]) -> Message:
         self.status, self.started = status, True
         told = [(name.encode(), value.encode()) for name, value in headers.items()]
-        await self._out({"type": "http.response.start", "status": status, "headers": told})
+        return {"type": "http.response.start", "status": status, "headers": told}
 
-    async def _out(self, message: dict[str, Any]) -> None:
+    async def _out(self, *messages: Message) -> None:
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                await self._send(message)
+                for message in messages:
+                    await self._send(message)
         except (TimeoutError, OSError):
             raise Gone from None
 

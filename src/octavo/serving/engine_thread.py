@@ -6,9 +6,10 @@ import asyncio
 import logging
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from octavo.serving.scheduler import Job, Scheduler
 
@@ -17,6 +18,19 @@ LOG = logging.getLogger("octavo.serve")
 
 class Failed(Exception):
     """The worker failed at a text; its log says how."""
+
+
+class Piece(NamedTuple):
+    """What a step let out of a text.
+
+    Attributes:
+        place: the text's among those of its request.
+        tokens: that it has had since its prompt.
+    """
+
+    place: int
+    text: str
+    tokens: int
 
 
 class Ticket:
@@ -29,8 +43,10 @@ class Ticket:
     def __init__(self, jobs: Sequence[Job], *, pieced: bool) -> None:
         self.jobs, self.pieced = list(jobs), pieced
         self.left, self.error = len(self.jobs), False
+        self.begun = time.monotonic()
+        self.tokens: dict[Job, tuple[float, float]] = {}  # when the first and the last of each were written
         self._places = {job: place for place, job in enumerate(self.jobs)}
-        self._pieces: deque[tuple[int, str]] = deque()
+        self._pieces: deque[Piece] = deque()
         self._told = asyncio.Event()
 
     @property
@@ -39,9 +55,11 @@ class Ticket:
         return self.error or not self.left
 
     def add(self, job: Job, piece: str) -> None:
-        """A token was written (in the worker's thread)."""
+        """Tokens were written (in the worker's thread)."""
+        now = time.monotonic()
+        self.tokens[job] = self.tokens[job][0] if job in self.tokens else now, now
         if self.pieced:
-            self._pieces.append((self._places[job], piece))
+            self._pieces.append(Piece(self._places[job], piece, len(job.stream.sample.ids)))
         if not job.stream.open:
             self.left -= 1
 
@@ -49,9 +67,8 @@ class Ticket:
         """There is something to read (in the loop's thread)."""
         self._told.set()
 
-    async def pieces(self) -> list[tuple[int, str]]:
-        """What was written since the last call, at least something: the text's number and what each token let out;
-        nothing once all have ended. Raises Failed."""
+    async def pieces(self) -> list[Piece]:
+        """What was written since the last call, at least something; nothing once all have ended. Raises Failed."""
         while True:
             if self.error:
                 raise Failed
@@ -133,9 +150,11 @@ class Worker:
             for scheduler, tickets in list(self._tickets.items()):
                 try:
                     for job, piece in scheduler.step():
-                        ticket = tickets[job]
+                        ticket, ended = tickets[job], not job.stream.open
+                        if not (ticket.pieced or ended):  # which is often so, and faster
+                            continue
                         ticket.add(job, piece)
-                        if not job.stream.open:
+                        if ended:
                             del tickets[job]
                         if ticket.pieced or ticket.ended:
                             woken.add(ticket)

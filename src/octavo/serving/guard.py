@@ -14,7 +14,7 @@ from octavo.util.records import json_text
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?")
-OPEN = ("/health",)
+OPEN = ("/health", "/v1/health")
 """Paths that need no key."""
 Headers = dict[bytes, list[bytes]]
 """By name in lower case, in the order in which they came."""

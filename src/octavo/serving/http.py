@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import signal
 import socket
 import sys
@@ -85,9 +86,12 @@ class Patient(H11Protocol):
 class Drained(Server):
     """A server that a signal ends: what is under way is finished within the deadline; a second one ends at once."""
 
-    def __init__(self, config: Config, service: Service, ready: Callable[[Drained], None]) -> None:
+    def __init__(
+        self, config: Config, service: Service, seconds: float, ready: Callable[[Drained], None]
+    ) -> None:
         super().__init__(config)
-        self.service, self._ready = service, ready
+        self.service, self._seconds, self._ready = service, seconds, ready
+        self._loop = asyncio.get_running_loop()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """As uvicorn does."""
@@ -95,8 +99,9 @@ class Drained(Server):
         self._ready(self)
 
     def stop(self) -> None:
-        """Finish what is under way, and take nothing more."""
+        """Finish what is under way, and take nothing more; from any thread."""
         self.service.stopping = self.should_exit = True
+        self._loop.call_soon_threadsafe(self.service.end_in, self._seconds)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -156,10 +161,10 @@ def serve(
             server_header=False,
             proxy_headers=False,
             timeout_keep_alive=KEPT_SECONDS,
-            timeout_graceful_shutdown=max(1, round(seconds)),
+            timeout_graceful_shutdown=math.ceil(seconds) + 2,  # for what does not end by itself
         )
         try:
-            await Drained(config, service, ready).serve(sockets=[sock])
+            await Drained(config, service, seconds, ready).serve(sockets=[sock])
         finally:
             service.close()
 
@@ -176,7 +181,8 @@ def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises InputError where that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.socket(family)
+        # asyncio sends small pieces at once only where it is told that this is TCP.
+        made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             if sys.platform != "win32":
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

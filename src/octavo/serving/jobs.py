@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from octavo.corpus.records.turns import Message
 from octavo.errors import InputError, TokenizerError
@@ -14,8 +15,9 @@ from octavo.generation.streams import Stream
 from octavo.serving.errors import Refusal, wrong
 from octavo.serving.models import Served
 from octavo.serving.scheduler import Adjustment, Job
-from octavo.serving.schemas import ChatMessage, ChatRequest, CompletionRequest, Sampled
-from octavo.tokenizers.chat import ChatTemplate, has_chat
+from octavo.serving.schemas import ChatMessage, ChatRequest, Chosen, CompletionRequest
+from octavo.tokenizers import Tokenizer
+from octavo.tokenizers.chat import ChatTemplate, has_chat, jinja
 
 CHARACTERS = 64
 """Of a prompt for each position of the context; a longer one is not even tokenized."""
@@ -62,8 +64,6 @@ class Plan:
 
 def completion_plan(asked: CompletionRequest, served: Served, owner: object) -> Plan:
     """The texts of a completion. Raises Refusal."""
-    if asked.suffix:
-        raise wrong("suffix is not supported: this model writes from left to right. Leave it out.", "suffix")
     prompts = [read_prompt(one, served, truncate=asked.truncate) for one in asked.prompts]
     if not prompts:
         raise wrong("prompt is an empty list: give a text, or ids.", "prompt")
@@ -73,9 +73,13 @@ def completion_plan(asked: CompletionRequest, served: Served, owner: object) -> 
         served,
         owner,
         prompts,
+        bias=asked.logit_bias or {},
+        seed=asked.seed,
         most=most,
         written=asked.best_of or asked.n,
+        given=asked.n,
         best=asked.logprobs,
+        whole=asked.probabilities == "full",
         with_prompt=asked.echo and asked.logprobs is not None,
     )
 
@@ -90,24 +94,39 @@ def chat_plan(asked: ChatRequest, served: Served, owner: object) -> Plan:
     asked_most = asked.max_completion_tokens or asked.max_tokens
     most = served.run.config.sampling.tokens if asked_most is None else asked_most
     best = (asked.top_logprobs or 0) if asked.logprobs else None
-    return planned(asked, served, owner, [prompt], most=most, written=asked.n, best=best, with_prompt=False)
+    return planned(
+        asked,
+        served,
+        owner,
+        [prompt],
+        bias=asked.logit_bias or {},
+        seed=asked.seed,
+        most=most,
+        written=asked.n,
+        given=asked.n,
+        best=best,
+        whole=asked.probabilities == "full",
+    )
 
 
 def planned(
-    asked: Sampled,
+    asked: Chosen,
     served: Served,
     owner: object,
     prompts: Sequence[Prompt],
     *,
+    bias: Mapping[str, float],
+    seed: int | None,
     most: int,
     written: int,
+    given: int,
     best: int | None,
-    with_prompt: bool,
+    whole: bool = False,
+    with_prompt: bool = False,
 ) -> Plan:
-    """A text for each prompt and number of it. Raises Refusal."""
-    seed = secrets.randbits(32) if asked.seed is None else asked.seed
-    sampling, whole = sampling_for(asked, served), asked.probabilities == "full"
-    vocabulary = served.run.tokenizer.vocab_size
+    """A text for each prompt and number of it, at most `most` tokens long; of those `written` so many are `given`.
+    Raises Refusal."""
+    seed, vocabulary = secrets.randbits(32) if seed is None else seed, served.run.tokenizer.vocab_size
     if whole:
         numbers = vocabulary * sum(len(prompt.ids) + written * most for prompt in prompts)
         if numbers > MOST_NUMBERS:
@@ -116,7 +135,8 @@ def planned(
                 "Ask for fewer tokens.",
                 "probabilities",
             )
-    adjustment = adjustment_for(asked, vocabulary)
+    sampling = sampling_for(asked, served)
+    adjustment = adjustment_for(asked, bias, served.run.tokenizer)
     jobs = [
         Job(
             Stream(
@@ -138,34 +158,40 @@ def planned(
         for prompt in prompts
         for index in range(written)
     ]
-    return Plan(list(prompts), jobs, seed, asked.n)
+    return Plan(list(prompts), jobs, seed, given)
 
 
-def sampling_for(asked: Sampled, served: Served) -> Sampling:
-    """How tokens are chosen: as the request says, else as the recipe does."""
+def sampling_for(asked: Chosen, served: Served) -> Sampling:
+    """How tokens are chosen: as the request says, else as the recipe does. Raises Refusal."""
+    everything = asked.top_k is not None and asked.top_k <= 0
     options = SamplingOptions(
         temperature=asked.temperature,
-        top_k=asked.top_k,
+        top_k=None if everything else asked.top_k,
         top_p=asked.top_p,
-        min_p=asked.min_p,
-        repetition_penalty=asked.repetition_penalty,
+        min_p=asked.min_p or None,
+        repetition_penalty=asked.penalty,
     )
     try:
-        return sampling_of(served.run.config.sampling, options)
+        sampling = sampling_of(served.run.config.sampling, options)
     except InputError as error:
         raise wrong(error.what) from error
+    sampling = replace(sampling, top_k=None) if everything else sampling
+    return replace(sampling, min_p=None) if asked.min_p == 0 else sampling
 
 
-def adjustment_for(asked: Sampled, vocabulary: int) -> Adjustment:
+def adjustment_for(asked: Chosen, bias: Mapping[str, float], tokenizer: Tokenizer) -> Adjustment:
     """Biases and penalties. Raises Refusal for ids that there are not."""
-    bias: dict[int, float] = {}
-    for name, value in (asked.logit_bias or {}).items():
-        if not (name.isascii() and name.isdecimal() and len(name) <= 10 and int(name) < vocabulary):
+    found: dict[int, float] = {}
+    for name, value in bias.items():
+        if not (name.isascii() and name.isdecimal() and len(name) <= 10 and int(name) < tokenizer.vocab_size):
             raise wrong(
-                f"logit_bias names a token that is not there; ids are 0 to {vocabulary - 1}.", "logit_bias"
+                f"logit_bias names a token that is not there; ids are 0 to {tokenizer.vocab_size - 1}.",
+                "logit_bias",
             )
-        bias[int(name)] = value
-    return Adjustment(bias, asked.presence_penalty, asked.frequency_penalty)
+        found[int(name)] = value
+    if asked.ignore_eos:
+        found |= dict.fromkeys(tokenizer.ends, -math.inf)
+    return Adjustment(found, asked.presence_penalty, asked.frequency_penalty)
 
 
 def read_prompt(prompt: str | list[int], served: Served, *, truncate: bool) -> Prompt:
@@ -191,12 +217,12 @@ def read_prompt(prompt: str | list[int], served: Served, *, truncate: bool) -> P
     return Prompt(ids, implicit, cut)
 
 
-def encoded(text: str, served: Served) -> list[int]:
-    """Ids of a prompt. Raises Refusal for what the vocabulary lacks."""
+def encoded(text: str, served: Served, *, begins: bool = True, param: str = "prompt") -> list[int]:
+    """Ids of a prompt, or of a part that does not begin one. Raises Refusal for what the vocabulary lacks."""
     try:
-        return served.engine.prompt_ids(text)
+        return served.engine.prompt_ids(text) if begins else served.run.tokenizer.encode(text).tolist()
     except TokenizerError as error:
-        raise wrong(error.what, "prompt", code="not_in_vocabulary") from error
+        raise wrong(error.what, param, code="not_in_vocabulary") from error
 
 
 def too_long(what: str, context: int, param: str = "prompt") -> Refusal:
@@ -206,6 +232,11 @@ def too_long(what: str, context: int, param: str = "prompt") -> Refusal:
         param,
         code="context_length_exceeded",
     )
+
+
+def template_of(tokenizer: Tokenizer) -> str:
+    """How conversations are read, as Jinja."""
+    return jinja() if has_chat(tokenizer) else "{{ messages | map(attribute='content') | join('\\n') }}"
 
 
 def read_chat(messages: Sequence[ChatMessage], served: Served, *, truncate: bool) -> Prompt:

@@ -6,17 +6,19 @@ import asyncio
 import hashlib
 import json
 import logging
+import os
 import re
 import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from octavo.errors import InputError, OctavoError, RunFolderError
+from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
 from octavo.generation.sampling import Precision
 from octavo.model.adapters import merged
@@ -32,7 +34,10 @@ from octavo.util.memory import in_words
 
 LOG = logging.getLogger("octavo.serve")
 SLOTS = 64
+WEIGHTS = "model.safetensors"
 LEAST_SLOTS = 1
+Key = tuple[Path, str]
+"""What is loaded: a checkpoint's folder, and the hash of its manifest."""
 NAME = re.compile(r"[^\w./+-]+")
 
 
@@ -48,16 +53,24 @@ class Place:
         """Whether it is a checkpoint."""
         return (self.path / MANIFEST).is_file()
 
-    def checkpoint(self, which: str) -> Path | None:
-        """The folder that best, last or a step means now."""
+    def link(self, which: str) -> Path:
+        """What says which folder best, last or a step means."""
         if self.alone:
-            return self.path if which == "best" else None
+            return self.path
         folder = RunFolder(self.path)
         if which in ("best", "last"):
-            wanted = follow(folder.best if which == "best" else folder.last)
+            return folder.best if which == "best" else folder.last
+        return folder.checkpoints / f"step-{int(which):06d}"
+
+    def checkpoint(self, which: str) -> Path | None:
+        """The folder that best, last or a step means now."""
+        link = self.link(which)
+        if self.alone:
+            return link if which == "best" else None
+        if which in ("best", "last"):
+            wanted = follow(link)
             return None if wanted is None else wanted.folder
-        wanted = folder.checkpoints / f"step-{int(which):06d}"
-        return wanted if wanted.is_dir() else None
+        return link if link.is_dir() else None
 
     @property
     def steps(self) -> list[int]:
@@ -80,28 +93,36 @@ class Served:
     """A model that is loaded.
 
     Attributes:
-        key: what it was loaded from: a checkpoint's folder, and the hash of its manifest.
+        key: what it was loaded from.
         scheduler: None of a model that goes on from no text.
         users: requests that use it now; only one without any is put away.
         memory: bytes that it takes.
         floor: the entropy of its source in nats per token, where that is known.
+        files: what it was loaded from, as it was then.
+        told: what users should know of it.
     """
 
     name: str
-    key: tuple[Path, str]
+    key: Key
     run: Run
     engine: Engine
     scheduler: Scheduler | None
     task: str
     memory: int
+    files: Seen
     floor: float | None = None
-    notice: str | None = None
+    told: str | None = None
     users: int = 0
     used: int = 0
     load: int = 0
     """Texts under way or waiting."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What endpoints keep of it."""
+
+    @property
+    def notice(self) -> str | None:
+        """What users should know of it now."""
+        return self.told if self.files.still() else CHANGED
 
     @property
     def fingerprint(self) -> str:
@@ -122,10 +143,13 @@ class Models:
     ) -> None:
         self.places = {place.name: place for place in places}
         self.memory, self.slots, self.precision = memory, slots, precision
-        self.loaded: dict[tuple[Path, str], Served] = {}
+        self.loaded: dict[Key, Served] = {}
         self._last: dict[str, Served] = {}  # what a name meant when it was last there
+        self._seen: dict[tuple[Place, str], Seen] = {}
         self._clock = 0
         self._loading = asyncio.Lock()
+        self._loads: dict[Key, asyncio.Task[Served]] = {}
+        self._wanted: Counter[Key] = Counter()  # those that wait for a load
         self._loader = ThreadPoolExecutor(1, "octavo-loader")
         self.past: Counter[str] = Counter()  # tokens of models that were put away
 
@@ -163,23 +187,48 @@ class Models:
     async def _get(self, meant: tuple[Place, str]) -> Served:
         place, which = meant
         name = place.name if which == "best" else f"{place.name}@{which}"
-        key = key_of(place, which)
+        key = self._key(place, which)
         if key is None:
             if (served := self._last.get(name)) is not None and served.key in self.loaded:
-                served.notice = "The files of this model have been removed since it was loaded."
                 return served
             raise unknown(name) if which not in ("best", "last") else Refusal(503, NOT_THERE, param="model")
         if (served := self.loaded.get(key)) is None:
-            async with self._loading:
-                if (served := self.loaded.get(key)) is None:
-                    served = await self._load(place, which, name, key)
+            served = await self._loaded(place, which, name, key)
         before = self._last.get(name)
         if before is not None and before is not served:
             LOG.warning("%s is step %d now; it was step %d", name, served.run.step, before.run.step)
         self._last[name] = served
         return served
 
-    async def _load(self, place: Place, which: str, name: str, key: tuple[Path, str]) -> Served:
+    def _key(self, place: Place, which: str) -> Key | None:
+        """As `key_of`, without reading what has not changed."""
+        seen = self._seen.get((place, which))
+        if seen is None or not seen.still():
+            folder = place.checkpoint(which)  # before the key: what changes in between is seen next time
+            seen = None if folder is None else Seen.now(place.link(which), folder / MANIFEST)
+            key = key_of(place, which)
+            if seen is None or key is None or key[0] != folder:
+                return key
+            self._seen[place, which] = seen = replace(seen, key=key)
+        return seen.key
+
+    async def _loaded(self, place: Place, which: str, name: str, key: Key) -> Served:
+        """Wait until it is loaded, which goes on where the one that waits leaves."""
+        if (task := self._loads.get(key)) is None:
+            task = self._loads[key] = asyncio.create_task(self._load(place, which, name, key))
+            task.add_done_callback(lambda _: self._loads.pop(key))
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._wanted[key] += 1
+        try:
+            return await asyncio.shield(task)
+        finally:
+            self._wanted[key] -= 1
+
+    async def _load(self, place: Place, which: str, name: str, key: Key) -> Served:
+        async with self._loading:
+            return await self._load_alone(place, which, name, key)
+
+    async def _load_alone(self, place: Place, which: str, name: str, key: Key) -> Served:
         self._make_room(least_memory(key[0]))
         try:
             loop = asyncio.get_running_loop()
@@ -200,7 +249,8 @@ class Models:
                 f"This model takes {in_words(need)} of memory, and the server may use {in_words(self.memory)}.",
                 param="model",
             )
-        idle = sorted((one for one in self.loaded.values() if not one.users), key=lambda one: one.used)
+        idle = [one for one in self.loaded.values() if not one.users and not self._wanted[one.key]]
+        idle.sort(key=lambda one: one.used)
         for served in idle:
             if self.taken + need <= self.memory:
                 break
@@ -219,18 +269,17 @@ class Models:
             self.past.update(served.scheduler.counts)
         LOG.info("put away %s", served.name)
 
-    def _read(self, place: Place, which: str, name: str, key: tuple[Path, str]) -> Served:
+    def _read(self, place: Place, which: str, name: str, key: Key) -> Served:
         """Load a model; in the loader's thread. Raises OctavoError."""
+        files = Seen.now(key[0] / MANIFEST, key[0] / WEIGHTS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a damaged checkpoint is in `notices`
             run = Run.open(place.path, checkpoint=which)
         for notice in run.notices:
             LOG.warning("%s: %s", name, notice)
-        notice = (
-            f"Its checkpoint is damaged; step {run.step} is served in its place." if run.notices else None
-        )
-        if notice is None and not place.finished:
-            notice = f"Its training goes on; step {run.step} is served."
+        told = f"Its checkpoint is damaged; step {run.step} is served in its place." if run.notices else None
+        if told is None and not place.finished:
+            told = f"Its training had not ended when it was loaded; step {run.step} is served."
         engine = Engine(run.model, run.tokenizer, precision=self.precision)
         try:
             run.refuse_no_text()
@@ -247,7 +296,7 @@ class Models:
             model = merged(run.model.eval())
             window = run.config.sampling.window
             decoder = fastest_decoder(model)(model, slots=slots, precision=self.precision, window=window)
-            scheduler = Scheduler(decoder)
+            scheduler = Scheduler(decoder, Drafts.of(decoder))
         return Served(
             name=name,
             key=key,
@@ -257,7 +306,8 @@ class Models:
             task=task_of(run.config).kind,
             memory=memory,
             floor=floor_of(run) if writes else None,
-            notice=notice,
+            files=files,
+            told=told,
         )
 
     def close(self) -> None:
@@ -265,6 +315,7 @@ class Models:
         self._loader.shutdown(wait=False, cancel_futures=True)
 
 
+CHANGED = "The files of this model were changed or removed after it was loaded; what was loaded is served."
 NOT_THERE = "This model has no checkpoint now: it has not begun, or its files were removed."
 NOT_LOADED = "This model cannot be loaded; the server's log says why."
 
@@ -280,7 +331,34 @@ def unknown(name: str) -> Refusal:
     )
 
 
-def key_of(place: Place, which: str) -> tuple[Path, str] | None:
+@dataclass(frozen=True)
+class Seen:
+    """Files as they were when a key was made of them."""
+
+    files: tuple[Path, ...]
+    marks: tuple[object, ...]
+    key: Key | None = None
+
+    @classmethod
+    def now(cls, *files: Path) -> Seen:
+        """As they are."""
+        return cls(files, tuple(map(mark, files)))
+
+    def still(self) -> bool:
+        """Whether they are so now."""
+        return None not in self.marks and self.marks == tuple(map(mark, self.files))
+
+
+def mark(path: Path) -> tuple[int, ...] | None:
+    """What changes when a file is written or replaced; None where there is none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def key_of(place: Place, which: str) -> Key | None:
     """What would be loaded now; None where nothing is there."""
     try:
         folder = place.checkpoint(which)
@@ -294,7 +372,7 @@ def key_of(place: Place, which: str) -> tuple[Path, str] | None:
 def least_memory(folder: Path) -> int:
     """Bytes that a checkpoint's model takes at least."""
     try:
-        return 2 * (folder / "model.safetensors").stat().st_size
+        return 2 * (folder / WEIGHTS).stat().st_size
     except OSError:
         return 0
 

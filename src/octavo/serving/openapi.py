@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from octavo import __version__
+from octavo.serving import llama_server_schemas as llama
 from octavo.serving import schemas as of
 
 REFUSED: dict[str, str] = {
@@ -38,6 +39,8 @@ class Told:
     asked: type[BaseModel] | None = None
     answer: type[BaseModel] | None = None
     chunk: type[BaseModel] | None = None
+    query: str | None = None
+    """What may stand behind a question mark."""
 
 
 PATHS: dict[str, Told] = {
@@ -47,10 +50,26 @@ PATHS: dict[str, Told] = {
     "/v1/chat/completions": Told(
         "POST", "Answer a conversation.", of.ChatRequest, of.ChatCompletion, chunk=of.ChatChunk
     ),
+    "/v1/chat/completions/input_tokens": Told(
+        "POST", "How long a conversation is.", llama.TemplateRequest, llama.InputTokens
+    ),
     "/v1/translate": Told("POST", "Translate sentences.", of.TranslateRequest, of.TranslateAnswer),
     "/v1/forecast": Told("POST", "Forecast what follows a table.", of.ForecastRequest, of.ForecastAnswer),
     "/tokenize": Told("POST", "A text as ids.", of.TokenizeRequest, of.Tokens),
     "/detokenize": Told("POST", "Ids as a text.", of.DetokenizeRequest, of.Content),
+    "/tokenizer_info": Told("GET", "Special tokens.", answer=of.TokenizerInfo, query="model"),
+    "/completion": Told(
+        "POST",
+        "Go on from prompts, as llama.cpp's server does.",
+        llama.LlamaRequest,
+        llama.LlamaAnswers,
+        chunk=llama.LlamaEvent,
+    ),
+    "/apply-template": Told(
+        "POST", "A conversation as the model reads it.", llama.TemplateRequest, llama.Rendered
+    ),
+    "/props": Told("GET", "What a model is.", answer=llama.Props, query="model"),
+    "/slots": Told("GET", "Places for texts under way.", answer=llama.SlotStates, query="model"),
     "/v1/models": Told("GET", "All models.", answer=of.ModelList),
     "/v1/models/{name:path}": Told("GET", "A model, or RUN@STEP.", answer=of.ModelCard),
     "/health": Told("GET", "Whether the server is there.", answer=of.Health),
@@ -62,7 +81,7 @@ PATHS: dict[str, Told] = {
 
 @cache
 def document() -> dict[str, Any]:
-    """OpenAPI 3.1."""
+    """OpenAPI 3.2, which knows event streams."""
     kinds = {kind for told in PATHS.values() for kind in (told.asked, told.answer, told.chunk) if kind} | {
         of.ErrorAnswer
     }
@@ -71,7 +90,7 @@ def document() -> dict[str, Any]:
         [(kind, "validation") for kind in ordered], ref_template="#/components/schemas/{model}"
     )
     return {
-        "openapi": "3.1.0",
+        "openapi": "3.2.0",
         "info": {
             "title": "Octavo",
             "version": __version__,
@@ -97,6 +116,8 @@ def _operation(path: str, told: Told) -> dict[str, Any]:
     if "{" in path:
         name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         found |= {"operationId": "v1_models_one", "parameters": [name]}
+    if told.query is not None:
+        found["parameters"] = [{"name": told.query, "in": "query", "schema": {"type": "string"}}]
     if told.asked is not None:
         found["requestBody"] = {
             "required": True,
@@ -108,11 +129,10 @@ def _operation(path: str, told: Told) -> dict[str, Any]:
     if path == "/metrics":
         media = {"text/plain": {"schema": {"type": "string"}}}
     if told.chunk is not None:
+        event = {"contentMediaType": "application/json", "contentSchema": _of(told.chunk)}
+        data = {"type": "string", "anyOf": [{"const": "[DONE]"}, event]}
         media["text/event-stream"] = {
-            "schema": {
-                "type": "string",
-                "description": f"Each event's data is a {told.chunk.__name__}; then [DONE].",
-            }
+            "itemSchema": {"type": "object", "properties": {"data": data}, "required": ["data"]}
         }
     found["responses"] = {"200": {"description": told.what, "content": media}} | {
         status: {"description": what, "content": {"application/json": {"schema": _of(of.ErrorAnswer)}}}

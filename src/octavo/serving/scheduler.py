@@ -18,9 +18,12 @@ import torch
 from torch import Tensor
 
 from octavo.generation.decoder import Decoder
+from octavo.generation.drafts import Drafts
 from octavo.generation.sampling import Sampling
-from octavo.generation.streams import Stream
+from octavo.generation.streams import Stream, seen_ahead
 
+Place = tuple["Job", Sequence[int]]
+"""Of a text, after some tokens of its draft."""
 PART = 64
 """Ids of prompts that are read in a step, at most, where a decoder reads in parts."""
 WORTH_SHARING = 8
@@ -124,12 +127,14 @@ class _Slot:
 class Scheduler:
     """The texts of a model that wait, are read and are written.
 
+    `drafts`: guesses at what comes next, so that a step may write several tokens.
+
     Attributes:
         counts: ids of prompts that were `read` and `shared`, and tokens that were `written`.
     """
 
-    def __init__(self, decoder: Decoder, *, part: int = PART) -> None:
-        self.decoder, self.part = decoder, part
+    def __init__(self, decoder: Decoder, drafts: Drafts | None = None, *, part: int = PART) -> None:
+        self.decoder, self.part, self._drafts = decoder, part, drafts
         self.counts: Counter[str] = Counter(read=0, shared=0, written=0)
         self._slots = [_Slot(number) for number in range(decoder.slots)]
         self._readers: list[_Slot] = []  # in the order in which they were admitted
@@ -156,6 +161,11 @@ class Scheduler:
         """How many have one."""
         return sum(self._active.values())
 
+    @property
+    def busy(self) -> list[bool]:
+        """Of each slot whether it has a text."""
+        return [slot.job is not None for slot in self._slots]
+
     def submit(self, job: Job) -> None:
         """Let a text wait for a slot. Raises ValueError for a prompt that is empty, or longer than the context."""
         if not 0 < len(job.prompt) <= self.decoder.context:
@@ -174,11 +184,17 @@ class Scheduler:
                 del self._waiting[job.owner]
 
     def step(self) -> list[tuple[Job, str]]:
-        """Read some of the prompts, and write one token in each text whose prompt is read. Returns those with the text
-        that each lets out; whose `stream` is not `open` any more has left."""
+        """Read some of the prompts, and write at least one token in each text whose prompt is read. Returns those with
+        the text that each lets out; whose `stream` is not `open` any more has left."""
         self._steps += 1
         self._admit()
-        slots, logits = self._computed()
+        drafted = self._drafts if self._writers and not self._readers else None
+        drafts: Mapping[int, Sequence[int]] = {}
+        if drafted is not None and drafted.begin(len(self._writers)):
+            drafts = drafted.propose(
+                {number: slot.job.stream for number, slot in self._writers.items() if slot.job is not None}
+            )
+        slots, logits = self._computed(drafts)
         told = [
             (slot.job, _ended(slot.job)) for slot in slots if slot.job is not None and not slot.job.writes
         ]
@@ -188,7 +204,10 @@ class Scheduler:
                 if slot.job is not None and not slot.job.writes:
                     self._leave(slot)
             slots, logits = [slots[row] for row in rows], logits[rows]
-        return told + self._write(slots, logits) if slots else told
+        told += self._write(slots, logits, drafts) if slots else []
+        if drafted is not None:
+            drafted.end()
+        return told
 
     # Who comes next
 
@@ -228,8 +247,8 @@ class Scheduler:
 
     # What is computed
 
-    def _computed(self) -> tuple[list[_Slot], Tensor]:
-        """The slots that know what comes next, and their logits (n, V)."""
+    def _computed(self, drafts: Mapping[int, Sequence[int]]) -> tuple[list[_Slot], Tensor]:
+        """The slots that know what comes next, and their logits (n, V), at each place of their drafts."""
         feeds: dict[int, Sequence[int]] = {}
         for slot in self._writers.values():
             assert slot.job is not None
@@ -237,6 +256,9 @@ class Scheduler:
             feeds[slot.number] = ids[-1:]
             if len(slot.job.prompt) + len(ids) > self.decoder.context:
                 slot.known = None  # its window slides
+        if drafts:  # then nothing else is read
+            ahead = {number: (*ids, *drafts.get(number, ())) for number, ids in feeds.items()}
+            return [*self._writers.values()], self.decoder.feed(ahead, ahead=drafts).cpu()
         if not self._readers:  # which is nearly always so, and faster
             return [*self._writers.values()], self.decoder.feed(feeds).cpu() if feeds else torch.empty(0)
         rows, read = self._parts()
@@ -342,49 +364,68 @@ class Scheduler:
 
     # What is written
 
-    def _write(self, slots: Sequence[_Slot], logits: Tensor) -> list[tuple[Job, str]]:
+    def _write(
+        self, slots: Sequence[_Slot], logits: Tensor, drafts: Mapping[int, Sequence[int]]
+    ) -> list[tuple[Job, str]]:
         jobs = [slot.job for slot in slots if slot.job is not None]
-        uniform = torch.from_numpy(np.array([job.stream.uniform() for job in jobs]))
-        chosen = self._chosen(jobs, logits, uniform)
+        places: list[Place] = [(job, ()) for job in jobs]
+        if drafts:
+            own = [drafts.get(slot.number, ()) for slot in slots]
+            places = [
+                (job, draft[:at])
+                for job, draft in zip(jobs, own, strict=True)
+                for at in range(len(draft) + 1)
+            ]
+        uniform = torch.tensor(
+            [job.stream.uniforms(len(before) + 1)[-1] for job, before in places], dtype=torch.float64
+        )
+        chosen = self._chosen(places, logits, uniform)
         logs = logits.log_softmax(dim=-1)
-        known = logs.gather(1, chosen[:, None])[:, 0]
-        told = []
-        for row, (job, token, log_probability) in enumerate(
-            zip(jobs, chosen.tolist(), known.tolist(), strict=True)
-        ):
+        tokens, known = chosen.tolist(), logs.gather(1, chosen[:, None])[:, 0].tolist()
+        told, row = [], 0
+        for slot, job in zip(slots, jobs, strict=True):
+            first, draft, stream = row, drafts.get(slot.number, ()), job.stream
+            if draft:
+                row += 1 + len(draft)
+                count, text = stream.follow(draft, tokens[first:row], known[first:row])
+                self.decoder.take_back(slot.number, row - first - count)
+            else:
+                row, count, text = row + 1, 1, stream.take(tokens[first], known[first])
             if job.kept:
-                job.keep(job.scores, logs[row], log_probability)
+                for at in range(first, first + count):
+                    job.keep(job.scores, logs[at], known[at])
             if self._seen and (seen := self._seen.get(job)) is not None:
-                seen[token] = True
-            told.append((job, job.stream.take(token, log_probability)))
-            if not job.stream.open:
-                self._leave(slots[row])
-        self.counts["written"] += len(told)
+                seen[tokens[first : first + count]] = True
+            told.append((job, text))
+            self.counts["written"] += count
+            if not stream.open:
+                self._leave(slot)
         return told
 
-    def _chosen(self, jobs: Sequence[Job], logits: Tensor, uniform: Tensor) -> Tensor:
-        """A token for each text; those that are sampled alike are sampled together."""
+    def _chosen(self, places: Sequence[Place], logits: Tensor, uniform: Tensor) -> Tensor:
+        """A token for each place of each text; those that are sampled alike are sampled together."""
         groups: dict[int, list[int]] = {}
         adjusted = []
-        for row, job in enumerate(jobs):
+        for row, (job, _) in enumerate(places):
             groups.setdefault(id(job.sampling), []).append(row)
             if job.adjusted:
                 adjusted.append(row)
         if adjusted:
             logits = logits.clone()
             for row in adjusted:
-                jobs[row].adjustment.apply(logits[row], jobs[row].stream.sample.ids)
+                job, before = places[row]
+                job.adjustment.apply(logits[row], [*job.stream.sample.ids, *before])
         if len(groups) == 1:  # which is often so, and faster
-            return self._choose(jobs, logits, uniform)
-        chosen = torch.empty(len(jobs), dtype=torch.long)
+            return self._choose(places, logits, uniform)
+        chosen = torch.empty(len(places), dtype=torch.long)
         for rows in groups.values():
-            chosen[rows] = self._choose([jobs[row] for row in rows], logits[rows], uniform[rows])
+            chosen[rows] = self._choose([places[row] for row in rows], logits[rows], uniform[rows])
         return chosen
 
-    def _choose(self, jobs: Sequence[Job], logits: Tensor, uniform: Tensor) -> Tensor:
-        sampling, seen = jobs[0].sampling, None
+    def _choose(self, places: Sequence[Place], logits: Tensor, uniform: Tensor) -> Tensor:
+        sampling, seen = places[0][0].sampling, None
         if sampling.repetition_penalty != 1.0:
-            seen = torch.stack([self._seen_by(job) for job in jobs])
+            seen = torch.stack([seen_ahead(self._seen_by(job), before)[-1] for job, before in places])
         return sampling.choose(logits, uniform, seen)
 
     def _seen_by(self, job: Job) -> Tensor:

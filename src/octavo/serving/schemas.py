@@ -6,9 +6,20 @@ answer lists them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
 MOST_PROMPTS = 64
 MOST_CHOICES = 64
@@ -29,6 +40,29 @@ Stops = Annotated[list[Stop], Field(max_length=MOST_STOPS)]
 Bias = Annotated[dict[str, Annotated[float, Field(ge=-100, le=100)]], Field(max_length=MOST_BIASES)]
 Id = Annotated[int, Field(ge=0, le=MOST_ID)]
 Ids = Annotated[list[Id], Field(max_length=1_000_000)]
+PROMPTS = Field(json_schema_extra={"maxItems": MOST_PROMPTS})
+"""Of a list whose length is looked at when all is read, for a better sentence."""
+NOTHING = (None, "", [], {}, False)
+"""What clients send in fields that they do not use."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """Of a field that would change what the answer is, and so must be empty: it is not passed over."""
+
+    why: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._empty)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"enum": [*NOTHING], "description": f"Is refused: {self.why}."}
+
+    def _empty(self, value: object) -> None:
+        if not any(value == one and type(value) is type(one) for one in NOTHING):
+            raise ValueError(f"this is not supported: {self.why}")
 
 
 class Asked(BaseModel):
@@ -56,33 +90,52 @@ class StreamOptions(BaseModel):
     """A last chunk with the usage and without choices."""
 
 
-class Sampled(Asked):
+class Chosen(Asked):
     """How tokens are chosen; what is not given, the run's recipe says."""
 
     temperature: float | None = Field(None, ge=0, le=100)
     """Below 1 safer, above 1 wilder, 0 greedy."""
     top_p: float | None = Field(None, gt=0, le=1)
     """Only the most probable tokens that together hold this probability."""
-    top_k: int | None = Field(None, ge=1, le=MOST_ID)
-    """Only the k most probable tokens."""
-    min_p: float | None = Field(None, gt=0, le=1)
+    top_k: int | None = Field(None, ge=-1, le=MOST_ID)
+    """Only the k most probable tokens; 0 and -1: all."""
+    min_p: float | None = Field(None, ge=0, le=1)
     """Only tokens with at least this share of the best one's probability."""
-    repetition_penalty: float | None = Field(None, gt=0, le=100)
-    """Above 1, what was said becomes rarer."""
     presence_penalty: float = Field(0.0, ge=-2, le=2)
     """Is taken from the logits of tokens that the answer has."""
     frequency_penalty: float = Field(0.0, ge=-2, le=2)
     """The same as often as the answer has them."""
+    ignore_eos: bool = False
+    """Whether a text never ends by itself: its end is never chosen."""
+    stop: Stop | Stops | None = None
+    """Texts to end before."""
+    stream: bool = False
+    """Whether the answer comes in pieces, as server-sent events."""
+    grammar: Annotated[None, Unsupported("texts here follow no grammar")] = None
+    json_schema: Annotated[None, Unsupported("texts here follow no grammar")] = None
+
+    @property
+    def stops(self) -> list[str]:
+        """As a list."""
+        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+
+    @property
+    def penalty(self) -> float | None:
+        """For what was said already."""
+        return None
+
+
+class Sampled(Chosen):
+    """What both endpoints of OpenAI's take."""
+
+    repetition_penalty: float | None = Field(None, gt=0, le=100)
+    """Above 1, what was said becomes rarer."""
     logit_bias: Bias | None = None
     """By id: is added to a token's logit."""
     seed: Seed | None = None
     """The same one writes the same text; without it one is drawn. The answer says which."""
     n: int = Field(1, ge=1, le=MOST_CHOICES)
     """Texts for each prompt."""
-    stop: Stop | Stops | None = None
-    """Texts to end before."""
-    stream: bool = False
-    """Whether the answer comes in pieces, as server-sent events."""
     stream_options: StreamOptions | None = None
     probabilities: Literal["full"] | None = None
     """"full": the log-probabilities of the whole vocabulary, for prompt and answer; float32 in base64."""
@@ -92,15 +145,15 @@ class Sampled(Asked):
     """Cut a prompt that is longer than the context: a text to its end, a conversation to its latest turns."""
 
     @property
-    def stops(self) -> list[str]:
-        """As a list."""
-        return [self.stop] if isinstance(self.stop, str) else list(self.stop or ())
+    def penalty(self) -> float | None:
+        """For what was said already."""
+        return self.repetition_penalty
 
 
 class CompletionRequest(Sampled):
     """What /v1/completions takes."""
 
-    prompt: str | list[str] | Ids | list[Ids] = Field("")
+    prompt: str | Annotated[list[str], PROMPTS] | Ids | Annotated[list[Ids], PROMPTS] = Field("")
     """A text or its ids, or several of them."""
     max_tokens: int | None = Field(None, ge=0, le=MOST_TOKENS)
     """At most; default: the recipe's. 0 goes with `echo`."""
@@ -110,8 +163,7 @@ class CompletionRequest(Sampled):
     """Whether the prompt stands before the answer, with its log-probabilities where these are asked for."""
     logprobs: int | None = Field(None, ge=0, le=MOST_BEST)
     """Log-probabilities of the tokens, and so many of the most probable ones at each place."""
-    suffix: str | None = None
-    """Is refused: models here write from left to right."""
+    suffix: Annotated[None, Unsupported("models here write from left to right")] = None
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -179,8 +231,11 @@ class ChatRequest(Sampled):
     top_logprobs: int | None = Field(None, ge=0, le=MOST_BEST)
     """So many of the most probable tokens at each place; goes with `logprobs`."""
     response_format: ResponseFormat | None = None
-    tools: Annotated[list[Any], Field(max_length=0)] | None = None
-    """Is refused: models here call nothing."""
+    modalities: Annotated[list[Literal["text"]], Field(max_length=1)] | None = None
+    audio: Annotated[None, Unsupported("models here write text")] = None
+    tools: Annotated[None, Unsupported("models here call nothing")] = None
+    functions: Annotated[None, Unsupported("models here call nothing")] = None
+    web_search_options: Annotated[None, Unsupported("models here call nothing")] = None
 
     @model_validator(mode="after")
     def _together(self) -> Self:
@@ -190,13 +245,22 @@ class ChatRequest(Sampled):
 
 
 class TokenizeRequest(Asked):
-    """What /tokenize takes."""
+    """What /tokenize takes, by llama.cpp's names or by vLLM's."""
 
-    content: str
-    add_special: bool = False
+    content: str | None = None
+    """A text."""
+    prompt: str | None = None
+    """The same; where it is nothing but a special token's name, that token is meant."""
+    add_special: bool = Field(False, validation_alias=AliasChoices("add_special", "add_special_tokens"))
     """Whether the document's start stands first, as in a prompt."""
     with_pieces: bool = False
     """Whether each token's text is given, too."""
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if (self.content is None) == (self.prompt is None):
+            raise ValueError("give content or prompt, one of them")
+        return self
 
 
 class DetokenizeRequest(Asked):
@@ -491,12 +555,26 @@ class Tokens(Answer):
     """What /tokenize answers."""
 
     tokens: list[int] | list[Piece]
+    count: int
+    max_model_len: int
+    """Tokens that the model sees."""
 
 
 class Content(Answer):
-    """What /detokenize answers."""
+    """What /detokenize answers, by both names."""
 
     content: str
+    prompt: str
+
+
+class TokenizerInfo(Answer):
+    """What /tokenizer_info answers: names of special tokens, and the template of conversations as Jinja."""
+
+    tokenizer_class: str
+    bos_token: str | None
+    eos_token: str | None
+    pad_token: None = None
+    chat_template: str | None
 
 
 class Health(Answer):

@@ -14,12 +14,13 @@ from typing import Any
 from octavo.serving.answers import Spelling
 from octavo.serving.call import Call
 from octavo.serving.engine_thread import Ticket, Worker
-from octavo.serving.errors import Refusal
+from octavo.serving.errors import Refusal, wrong
 from octavo.serving.metrics import Metrics
 from octavo.serving.models import Models, Served
 from octavo.serving.scheduler import Job
 from octavo.serving.schemas import Asked
 
+STOPPING = "The server is stopping."
 ASIDES = 8
 """Translations and forecasts that wait for their thread, at most."""
 
@@ -44,14 +45,40 @@ class Service:
         self.models, self.worker, self.limits = models, worker, limits
         self.metrics = Metrics()
         self.stopping = False
+        self._end: float | None = None  # by the loop's clock
+        self._under_way: set[asyncio.Timeout] = set()
         self._aside, self._set_aside = ThreadPoolExecutor(1, "octavo-aside"), 0
         self._text_seconds = 1.0  # that a text takes, lately
 
     @asynccontextmanager
     async def attending(self, call: Call, asked: Asked) -> AsyncIterator[Served]:
         """The model that a request asks for, while its client is there and the deadline is not over."""
-        async with call.attended(self.limits.seconds), self.models.using(asked.model) as served:
+        async with (
+            call.attended(self.limits.seconds),
+            self._until_the_end(),
+            self.models.using(asked.model) as served,
+        ):
             yield served
+
+    @asynccontextmanager
+    async def _until_the_end(self) -> AsyncIterator[None]:
+        """What is under way when the server's time is over ends with a Refusal."""
+        try:
+            async with asyncio.timeout_at(self._end) as deadline:
+                self._under_way.add(deadline)
+                try:
+                    yield
+                finally:
+                    self._under_way.discard(deadline)
+        except TimeoutError:
+            raise Refusal(503, STOPPING, headers={"Connection": "close"}) from None
+
+    def end_in(self, seconds: float) -> None:
+        """Take no new texts, and let what is under way end in so many seconds."""
+        self.stopping = True
+        self._end = asyncio.get_running_loop().time() + seconds
+        for deadline in self._under_way:
+            deadline.reschedule(self._end)
 
     @asynccontextmanager
     async def writing(self, served: Served, jobs: list[Job], *, pieced: bool) -> AsyncIterator[Ticket]:
@@ -75,7 +102,7 @@ class Service:
 
     def _refuse_full(self, served: Served, slots: int, new: int) -> None:
         if self.stopping:
-            raise Refusal(503, "The server is stopping.", headers={"Connection": "close"})
+            raise Refusal(503, STOPPING, headers={"Connection": "close"})
         if served.load + new <= slots + self.limits.queue:
             return
         waiting = max(0, served.load - slots) + new
@@ -105,6 +132,12 @@ class Service:
         self.worker.stop()
         self.models.close()
         self._aside.shutdown(wait=False, cancel_futures=True)
+
+
+def refuse_no_text(served: Served) -> None:
+    """Raise Refusal for a model that goes on from no text."""
+    if served.scheduler is None:
+        raise wrong(f"This model goes on from no text: its task is {served.task}.", "model")
 
 
 def head(served: Served, asked: Asked, prefix: str, kind: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Status:
         if key is None:
             notice = NOT_THERE
         elif notice is None and not finished:
-            notice = "Its training goes on; its best checkpoint so far is served."
+            notice = "Its training has not ended; its best checkpoint so far is served."
         details = {
             "task": task,
             "step": step,

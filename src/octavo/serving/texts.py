@@ -15,12 +15,13 @@ from octavo.serving.errors import wrong
 from octavo.serving.jobs import Plan, chat_plan, completion_plan
 from octavo.serving.models import Served
 from octavo.serving.schemas import ChatRequest, CompletionRequest, Sampled
-from octavo.serving.service import Service, head, spelling_of
+from octavo.serving.service import Service, head, refuse_no_text, spelling_of
 from octavo.tokenizers.chat import has_chat
 from octavo.util.records import json_text
 
-GAP = 0.01
-"""Seconds between two chunks of a stream, at least; what is written meanwhile goes together."""
+GAP, CHUNKS = 0.01, 1000
+"""Seconds between two chunks of a stream, at least; chunks a second of all streams together, at most. What is
+written meanwhile goes together."""
 INLINE = 4000
 """Bytes of a request whose texts are tokenized at once; of a longer one in a thread, so that others do not wait."""
 
@@ -42,12 +43,13 @@ class CompletionForm:
         return self._choice(choice, text, new, ended=True, first=True) | {"octavo": more}
 
     def chunks(self, choice: Choice, text: str, new: int, *, first: bool, more: Row | None) -> list[Row]:
-        """Choices of a stream; `more` with the last."""
-        found = self._choice(choice, text, new, ended=more is not None, first=first)
+        """Choices of a stream: text, and at the end the reason alone, for some clients read no text beside it."""
+        found = self._choice(choice, text, new, ended=more is not None, first=first) | {"finish_reason": None}
+        rows = [found] if found["text"] or (found["logprobs"] or {}).get("tokens") else []
         if more is not None:
-            return [found | {"octavo": more}]
-        empty = not found["text"] and not (found["logprobs"] or {}).get("tokens")
-        return [] if empty else [found]
+            last = self._choice(choice, "", 0, ended=True, first=False)
+            rows.append(last | {"octavo": more})
+        return rows
 
     @staticmethod
     def _choice(choice: Choice, text: str, new: int, *, ended: bool, first: bool) -> Row:
@@ -87,7 +89,7 @@ class ChatForm:
             return {"index": choice.index, "delta": delta, "logprobs": logprobs, "finish_reason": None}
 
         scored = choice.scored(new, len(text), ended=more is not None)
-        found = [piece({"role": "assistant", "content": ""})] if first else []
+        found = [piece({"role": "assistant", "content": None})] if first else []
         if text or scored:
             found.append(piece({"content": text}, choice.chat_logprobs(scored)))
         if more is not None:
@@ -118,8 +120,7 @@ class Texts:
         self, call: Call, asked: Any, plans: Callable[[Any, Served, object], Plan], form: Form
     ) -> None:
         async with self.service.attending(call, asked) as served:
-            if served.scheduler is None:
-                raise wrong(f"This model goes on from no text: its task is {served.task}.", "model")
+            refuse_no_text(served)
             if asked.attribution and counts_of(served.run.model) is None:
                 raise wrong("This model counts nothing beside its network (model.counts).", "attribution")
             if call.size <= INLINE:
@@ -170,22 +171,24 @@ class Texts:
             if not sent:
                 self.service.metrics.seconds["first_token"].add(time.monotonic() - call.begun)
             texts: dict[int, list[str]] = {}
-            for place, piece in pieces:
-                texts.setdefault(place, []).append(piece)
+            tokens = {piece.place: piece.tokens for piece in pieces}
+            for piece in pieces:
+                texts.setdefault(piece.place, []).append(piece.text)
             lines = []
             for place, some in texts.items():
                 choice = choices[place]
-                sample = choice.job.stream.sample
-                ended = sample.finish is not None and choice.tokens + len(some) >= len(sample.ids)
+                sample, new = choice.job.stream.sample, tokens[place] - choice.tokens
+                ended = sample.finish is not None and tokens[place] >= len(sample.ids)
                 more = await self._more(asked, served, choice) if ended else None
                 first = place not in started
-                for row in form.chunks(choice, "".join(some), len(some), first=first, more=more):
+                for row in form.chunks(choice, "".join(some), new, first=first, more=more):
                     told = begin | {"choices": [row]} | ({} if started else {"octavo": details})
                     lines.append(json_text(told, ensure_ascii=False))
                     started.add(place)
             if lines:
                 await call.events(lines)
-            if not ticket.ended and (wait := sent + GAP - time.monotonic()) > 0:
+            gap = max(GAP, served.load / CHUNKS)
+            if not ticket.ended and (wait := sent + gap - time.monotonic()) > 0:
                 await asyncio.sleep(wait)
             sent = time.monotonic()
 

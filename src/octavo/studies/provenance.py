@@ -72,6 +72,7 @@ DECIDING = (
     "tokenizers",
     "training",
     "util/kernels.py",
+    "util/parallel.c",
     "evaluation/score.py",
     "evaluation/units.py",
     "evaluation/baselines.py",

@@ -1,13 +1,17 @@
-"""Small kernels in C: compiled once by the machine's own compiler, kept in the cache, never needed.
+"""Small kernels in C, never needed: built with the package, or compiled once by the machine's own compiler.
 
-Where there is no compiler, `library` gives None and torch does the work. `OCTAVO_NATIVE=0` asks for that.
-What is loaded is a copy of bytes that were checked: only this user can have kept them, and they are whole.
+Nothing is used that has not proven itself: a child process loads the library on this very processor and holds what it
+computes against torch and numpy (`octavo doctor --prove`). A crash or a wrong number there costs that library, never a
+run; the verdict is kept by processor and file. What is built comes first, the fastest that this processor knows, then
+what is compiled here (the other way round with OCTAVO_COMPILE=1); where nothing works torch does it all. OCTAVO_KERNEL
+names one that is built, a library file, which is taken as it is, or `none`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import os
 import platform
 import secrets
@@ -15,37 +19,50 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.errors import StorageError
 from octavo.util.cache import default_cache
+from octavo.util.processes import plain_environment
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Floats = ctypes.POINTER(ctypes.c_float)
 
-# Tried in this order until one works: not every compiler has OpenMP, or knows the processor it runs on.
-MACHINES = (
-    ("-march=native", "-fopenmp"),
-    ("-mcpu=native", "-fopenmp"),
-    ("-march=native",),
-    ("-mcpu=native",),
-    (),
-)
-OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math")
-PATIENCE = 60.0
-"""Seconds that the compiler has; it takes two."""
-_one_at_a_time: dict[tuple[str, str], threading.Lock] = {}
-"""By kernel: threads that need the same one do not compile it side by side."""
+PACKAGE = Path(__file__).parents[1]
+BUILT = PACKAGE / "_kernels"
+"""What a wheel brings: libraries, and `built.json` with their hashes."""
+
+# Tried in this order until one works: not every compiler knows the processor it runs on.
+MACHINES = (("-march=native",), ("-mcpu=native",), ())
+OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-fPIC")
+PATIENCE = 120.0
+"""Seconds that the compiler has, which takes six, or twice that on one core; and that a proof has, which takes four."""
+DIFFERS = 3
+"""What a proof's process ends with where results are not those of torch and numpy."""
+_one_at_a_time = threading.Lock()
+"""Threads that need the kernels do not compile them side by side."""
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What computes beside torch, and why. `native`: the library; None where torch does all the work."""
+
+    native: ctypes.CDLL | None
+    name: str
+    why: str
 
 
 def native_wanted() -> bool:
@@ -53,36 +70,187 @@ def native_wanted() -> bool:
     return os.environ.get("OCTAVO_NATIVE", "1") != "0"
 
 
-def library(package: str, name: str) -> ctypes.CDLL | None:
-    """The kernel `name`.c of a package, from the cache or compiled now (a second). None if that cannot be done."""
-    with _one_at_a_time.setdefault((package, name), threading.Lock()):
-        return _library(package, name)
+def in_use() -> Kernels:
+    """The kernels, chosen when they are first asked for: from then on they stay."""
+    with _one_at_a_time:
+        return _chosen()
+
+
+def _loaded_at(path: Path) -> ctypes.CDLL:
+    """A library, to which torch's OpenMP lends its threads where it is GNU's and in this process; see parallel.h."""
+    return _with_threads(ctypes.CDLL(str(path)))
+
+
+def _with_threads(native: ctypes.CDLL) -> ctypes.CDLL:
+    try:
+        openmp = ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        native.borrow_threads(openmp.GOMP_parallel, openmp.omp_get_thread_num, openmp.omp_get_num_threads)
+    except (AttributeError, OSError):
+        pass
+    return native
+
+
+def sources() -> list[Path]:
+    """The kernels' files in C."""
+    return sorted(PACKAGE.rglob("*.c"))
+
+
+_TWINS: ContextVar[bool] = ContextVar("twins", default=False)
+
+
+@contextmanager
+def twins() -> Iterator[None]:
+    """Within the context there is no kernel, so that its slow twin does the work."""
+    token = _TWINS.set(True)
+    try:
+        yield
+    finally:
+        _TWINS.reset(token)
+
+
+class kernel:  # noqa: N801  (a decorator)
+    """Makes of a function that says what the library's functions take one that gives the library, so prepared, or None
+    where there is none."""
+
+    def __init__(self, prepare: Callable[[ctypes.CDLL], None]) -> None:
+        self._prepare = prepare
+        self._prepared: ctypes.CDLL | None = None
+        self.__doc__ = prepare.__doc__
+
+    def __call__(self) -> ctypes.CDLL | None:
+        native = None if _TWINS.get() else in_use().native
+        if native is not None and native is not self._prepared:
+            self._prepare(native)
+            self._prepared = native
+        return native
 
 
 @cache
-def _library(package: str, name: str) -> ctypes.CDLL | None:
+def _chosen() -> Kernels:
+    asked = os.environ.get("OCTAVO_KERNEL", "")
+    if not native_wanted() or asked == "none":
+        return Kernels(
+            None, "none", f"{'OCTAVO_KERNEL=none' if asked == 'none' else 'OCTAVO_NATIVE=0'} asks for torch"
+        )
+    if asked and Path(asked).is_file():
+        try:
+            return Kernels(_loaded_at(Path(asked)), Path(asked).stem, "OCTAVO_KERNEL names this file")
+        except OSError as error:
+            _say(f"OCTAVO_KERNEL names {asked}, which is no library that loads here ({error}).")
+            asked = ""
+    ways = [_built, _compiled]
+    if os.environ.get("OCTAVO_COMPILE", "0") not in ("", "0"):
+        ways.reverse()
+    refused: list[str] = []
+    for way in ways:
+        for found in way(asked, refused):
+            return found
+    return Kernels(None, "none", "; ".join(refused) or "there is no C compiler here")
+
+
+# What is built with the package.
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A library for one level of processor."""
+
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a wheel says of itself. `commit`: with `+` where files had changed; None where that is not known."""
+
+    commit: str | None = None
+    compiler: str | None = None
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+
+
+def built_facts() -> Built:
+    """Of the wheel that this is; of a checkout nothing is known here."""
+    path = BUILT / "built.json"
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        variants = {str(name): Variant(**one) for name, one in facts["variants"].items()}
+        return Built(facts["commit"], facts["compiler"], variants)
+    except FileNotFoundError:
+        return Built()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        _say(f"{path} is damaged, so kernels that came with the package are not used. Install Octavo again.")
+        return Built()
+
+
+def _built(asked: str, refused: list[str]) -> Iterator[Kernels]:
+    """Those of this processor, the fastest first, that proved themselves."""
+    variants = built_facts().variants
+    if asked and variants and asked not in variants:
+        _say(f"OCTAVO_KERNEL={asked} is none of {', '.join(sorted(variants))}, nor a file, nor none.")
+        asked = ""
+    ranked = []
+    for name in [asked] if asked and variants else variants:
+        path = BUILT / Path(variants[name].file).name
+        try:
+            whole = hashlib.sha256(path.read_bytes()).hexdigest() == variants[name].sha256
+            native = ctypes.CDLL(str(path)) if whole else None  # which runs nothing of it but `score`
+        except OSError as error:
+            refused.append(f"{name} cannot be loaded ({error.strerror or error})")
+            continue
+        if native is None:
+            refused.append(f"{name} is damaged")
+            _say(f"{path} is damaged, so it is not used. Install Octavo again.")
+        elif (score := native.score()) > 0:
+            ranked.append((score, name, path, native))
+        elif asked:
+            refused.append(f"this processor has not what {name} needs")
+    for _, name, path, native in sorted(ranked, key=lambda each: -each[0]):
+        complaint = _complaint(path, variants[name].sha256)
+        if complaint is None:
+            why = "; ".join(["it came with the package and proved itself here", *refused])
+            yield Kernels(_with_threads(native), name, why)
+        else:
+            refused.append(f"{name} {complaint}")
+            _say(f"The kernels for {name} {complaint} on this processor: the next best are taken.")
+
+
+# What is compiled on the spot.
+
+
+def _compiled(asked: str, refused: list[str]) -> Iterator[Kernels]:
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if compiler is None or not native_wanted():
-        return None
-    source = resources.files(package).joinpath(f"{name}.c").read_bytes()
-    told = repr((compiler, MACHINES, OPTIONS, platform.uname().machine, _processor()))
-    key = hashlib.sha256(source + told.encode()).hexdigest()[:16]
-    folder, file = _folder(), f"{name}-{key}.so"
+    if compiler is None:
+        refused.append("there is no C compiler here")
+        return
+    folder, key = _folder(), _key(compiler)
+    file = f"kernels-{key}.so"
     try:
         kept = None if folder is None else folder.read(file)
     except OSError as error:
         assert folder is not None
         _say_not_kept(folder.path, error)
         kept = folder = None
+    why = "; ".join([f"{compiler} made it here, and it proved itself", *refused])
     if kept is not None and (found := _loaded(kept)) is not None:
-        return found
-    built, found = _first_that_loads(compiler, source)
-    if found is not None and folder is not None:
+        yield Kernels(found, "compiled here", why)
+    built, found = _first_that_proves(compiler, refused)
+    if found is None:
+        return
+    if folder is not None:
         try:
             folder.keep(file, built)
         except OSError as error:
             _say_not_kept(folder.path, error)
-    return found
+    yield Kernels(found, "compiled here", why)
+
+
+def _key(compiler: str) -> str:
+    """What a build depends on: sources, compiler and processor."""
+    told = repr((compiler, MACHINES, OPTIONS, platform.uname().machine, _processor()))
+    digest = hashlib.sha256(told.encode())
+    for path in sorted({*sources(), *PACKAGE.rglob("*.h")}):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def address(tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
@@ -90,47 +258,65 @@ def address(tensor: Tensor | None) -> ctypes._Pointer[ctypes.c_float] | None:
     return None if tensor is None else ctypes.cast(tensor.data_ptr(), Floats)
 
 
-def _first_that_loads(compiler: str, source: bytes) -> tuple[bytes, ctypes.CDLL | None]:
+def _first_that_proves(compiler: str, refused: list[str]) -> tuple[bytes, ctypes.CDLL | None]:
+    complaint: str | None = "does not load here"
     try:
-        for built in _builds(compiler, source):
-            if (found := _loaded(built)) is not None:
-                return built, found
-        _say(f"The C compiler ({compiler}) makes no kernel that runs here: torch does their work, slower.")
+        with _temporary() as folder:
+            for number, built in enumerate(_builds(compiler)):
+                path = Path(folder) / f"{number}.so"
+                path.write_bytes(built)
+                complaint = _tried(path)[0]
+                if complaint is None and (found := _loaded(built)) is not None:
+                    return built, found
+        _say(f"What the C compiler ({compiler}) makes {complaint}: torch does the kernels' work, slower.")
     except subprocess.TimeoutExpired:
-        _say(
-            f"The C compiler ({compiler}) took more than {PATIENCE:.0f} s: torch does the kernels' work, slower."
-        )
+        complaint = f"took more than {PATIENCE:.0f} s"
+        _say(f"The C compiler ({compiler}) {complaint}: torch does the kernels' work, slower.")
     except OSError as error:
+        complaint = str(error)
         _say(f"Kernels cannot be compiled ({error}): torch does their work, slower.")
+    refused.append(f"{compiler}: {complaint}")
     return b"", None
 
 
-def _builds(compiler: str, source: bytes) -> Iterator[bytes]:
+def _builds(compiler: str) -> Iterator[bytes]:
     """The library, by the best flags that the compiler takes, then by plainer ones."""
     with _temporary() as folder:
-        code, built = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
-        code.write_bytes(source)
+        built = Path(folder) / "kernels.so"
         for machine in MACHINES:
-            command = [compiler, *OPTIONS, *machine, "-shared", "-fPIC", "-o", str(built), str(code), "-lm"]
-            if _succeeds(command):
+            objects = [Path(folder) / f"{number}.o" for number, _ in enumerate(sources())]
+            compile_each = [
+                [compiler, *OPTIONS, *machine, "-c", "-o", str(to), str(source)]
+                for source, to in zip(sources(), objects, strict=True)
+            ]
+            link = [compiler, *OPTIONS, *machine, "-shared", "-o", str(built), *map(str, objects), "-lm"]
+            if _succeed(compile_each) and _succeed([link]):
                 yield built.read_bytes()
 
 
-def _succeeds(command: list[str]) -> bool:
-    """Run the compiler; what it has started ends with it. Raises TimeoutExpired."""
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(
-        command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True
-    ) as process:
-        try:
-            return process.wait(PATIENCE) == 0
-        except BaseException:
-            if hasattr(os, "killpg"):
-                with suppress(ProcessLookupError):  # it has just ended by itself
-                    os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-            raise
+def _succeed(commands: list[list[str]]) -> bool:
+    """Run compilers side by side; what they have started ends with them. Raises TimeoutExpired."""
+    quiet, running, until = subprocess.DEVNULL, [], time.monotonic() + PATIENCE
+    try:
+        for command in commands:
+            running.append(
+                subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+            )
+        codes = [process.wait(max(0.0, until - time.monotonic())) for process in running]
+        return not any(codes)
+    except BaseException:
+        for process in running:
+            _end(process)
+        raise
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError):  # it has just ended by itself
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+    process.wait()
 
 
 def _loaded(built: bytes) -> ctypes.CDLL | None:
@@ -140,9 +326,7 @@ def _loaded(built: bytes) -> ctypes.CDLL | None:
         handle = os.memfd_create("octavo-kernel")
         with os.fdopen(handle, "wb", closefd=False) as file:
             file.write(built)
-        return ctypes.CDLL(
-            f"/proc/self/fd/{handle}"
-        )  # it stays open: the system knows libraries by their path
+        return _loaded_at(Path(f"/proc/self/fd/{handle}"))  # it stays open: libraries are known by their path
     except (AttributeError, OSError):  # a system without such files, or that runs none of them, or no library
         if handle is not None:
             os.close(handle)
@@ -150,7 +334,7 @@ def _loaded(built: bytes) -> ctypes.CDLL | None:
         with _temporary() as folder:
             path = Path(folder) / "kernel.so"
             path.write_bytes(built)
-            return ctypes.CDLL(str(path))
+            return _loaded_at(path)
     except OSError:
         return None
 
@@ -167,13 +351,13 @@ def _folder() -> PrivateFolder | None:
     try:
         return PrivateFolder(default_cache() / "native")
     except StorageError as error:
-        _say(f"Every process compiles its kernels again: {error}")
+        _say(f"Every process tries its kernels anew: {error}")
         return None
 
 
 def _say_not_kept(folder: Path, error: OSError) -> None:
     _say(
-        f"Kernels cannot be kept in {folder}, so every process compiles them again ({error.strerror or error}). "
+        f"Kernels cannot be kept in {folder}, so every process tries them anew ({error.strerror or error}). "
         "OCTAVO_CACHE can name a folder of your own."
     )
 
@@ -190,6 +374,60 @@ def _processor() -> str:
         return platform.processor()
     lines = path.read_text(encoding="utf-8").splitlines()
     return "\n".join(sorted({line for line in lines if line.startswith(("flags", "Features", "model name"))}))
+
+
+# The proof.
+
+
+def _complaint(path: Path, sha256: str) -> str | None:
+    """What is wrong with a library on this processor, in words; None where it proved itself. Kept once it is known."""
+    folder = _folder()
+    name = f"proof-{hashlib.sha256(f'{sha256} {_processor()}'.encode()).hexdigest()[:16]}.txt"
+    try:
+        if folder is not None and (kept := folder.read(name)) is not None:
+            return kept.decode() or None
+    except OSError as error:
+        assert folder is not None
+        _say_not_kept(folder.path, error)
+        folder = None
+    complaint, lasting = _tried(path)
+    if folder is not None and lasting:
+        try:
+            folder.keep(name, (complaint or "").encode())
+        except OSError as error:
+            _say_not_kept(folder.path, error)
+    return complaint
+
+
+def _tried(path: Path) -> tuple[str | None, bool]:
+    """The complaint of a child process that uses a library, and whether the library is to blame."""
+    command = [sys.executable, "-P", "-m", "octavo", "doctor", "--prove", str(path)]
+    paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    own = plain_environment(PYTHONPATH=os.pathsep.join(paths), PYTHONUTF8="1", OCTAVO_KERNEL=str(path))
+    try:
+        done = subprocess.run(
+            command, env=own, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"cannot be tried ({error})", False
+    if done.returncode == 0:
+        return None, True
+    words = (
+        (done.stdout if done.returncode == DIFFERS else done.stderr).decode("utf-8", "replace").split("\n")
+    )
+    said = next((line for line in reversed(words) if line.strip()), "").strip()
+    if done.returncode == DIFFERS:
+        return said, True
+    if done.returncode < 0 or done.returncode >= 0xC0000000:  # by a signal; by an exception of Windows
+        return f"ended the process that tried it ({_ending(done.returncode)})", True
+    return f"cannot be tried ({said})", False
+
+
+def _ending(code: int) -> str:
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"{code:#x}"
 
 
 # A folder for what may be run later: only its user can have written what is read from it, and it is whole.

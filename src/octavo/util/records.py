@@ -92,11 +92,10 @@ def plain(data: Any) -> Any:
 def json_text(data: Any, **options: Any) -> str:
     """A result as JSON (RFC 8259), which has no NaN and no infinity: such a figure becomes null. Options are those of
     `json.dumps`."""
-    data = plain(data)
     try:
-        return json.dumps(data, allow_nan=False, **options)
-    except ValueError:
-        return json.dumps(_finite(data), allow_nan=False, **options)
+        return json.dumps(data, allow_nan=False, **options)  # as most results are, and fast
+    except (TypeError, ValueError):
+        return json.dumps(_finite(plain(data)), allow_nan=False, **options)
 
 
 def _finite(data: Any) -> Any:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.corpus.documents import BLANK_LINE, cut_at, joined, separator_line, trimmed
+from octavo.corpus.documents import (
+    BLANK_LINE,
+    Document,
+    Source,
+    Wrapper,
+    cut_at,
+    joined,
+    separator_line,
+    trimmed,
+)
 
 SEPARATOR = separator_line("<|endoftext|>")
 
@@ -78,3 +88,35 @@ def test_joining_leaves_one_blank_line() -> None:
         "".join(joined(iter([text]) for text in ["one\n", "\n", "  two", "three\n\n"]))
         == "one\n\ntwo\n\nthree"
     )
+
+
+class Known(Source):
+    """Says each thing that a source may say."""
+
+    total_bytes = 5
+
+    def documents(self) -> Iterator[Document]:
+        yield Document("one", iter(["text"]))
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "known"}
+
+    def cleaning(self) -> dict[str, Any]:
+        return {"1 joined": 2}
+
+    def fingerprint(self) -> list[Any]:
+        return ["text", 5]
+
+
+class Through(Wrapper):
+    """Changes nothing."""
+
+    def documents(self) -> Iterator[Document]:
+        return self.source.documents()
+
+
+def test_what_is_wrapped_says_what_its_source_says() -> None:
+    inner, outer = Known(), Through(Known())
+    assert outer.total_bytes == inner.total_bytes
+    for said in ("describe", "cleaning", "fingerprint"):
+        assert getattr(outer, said)() == getattr(inner, said)()

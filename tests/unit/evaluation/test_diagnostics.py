@@ -525,3 +525,37 @@ def test_forecasts_are_held_against_simple_predictors_at_the_horizon_that_counts
     one = kinds(facts([], recipe=recipe, evaluation=evaluation, rivals=rivals))["baselines"]
     assert one.sentence == "By CRPS, 60 steps ahead (200 ms), it is below drift, but not below NLinear."
     assert one.evidence == {"loss": 3.0, "NLinear": 2.5, "drift": None} and one.severity == "note"
+
+
+def beside_the_source(nats: float, tokens: int = 1000, checkpoints: int = 1) -> set[str]:
+    """Kinds of a run whose text is so many nats more probable to the model than to its source."""
+    evaluation = {"val_loss": 2.0, "source_loss": 2.0 + nats / tokens, "tokens": tokens, "baselines": {}}
+    steps = np.arange(1, checkpoints + 1) * 50
+    return set(kinds(facts(rows("validation", steps, np.full(checkpoints, 2.0)), evaluation=evaluation)))
+
+
+def test_a_loss_below_that_of_the_source_proves_a_mistake() -> None:
+    assert "impossible" not in beside_the_source(13.5)
+    assert "impossible" in beside_the_source(14.0)
+    assert "impossible" not in beside_the_source(14.0, checkpoints=2)  # the luckier one of two
+    assert "impossible" not in beside_the_source(-500.0)
+    evaluation = {"val_loss": 1.9, "source_entropy": 2.0, "tokens": 1000, "baselines": {}}
+    first = diagnose(facts([], evaluation=evaluation))[0]
+    assert (first.kind, first.severity, first.evidence["nats_below"]) == (
+        "impossible",
+        "bad",
+        pytest.approx(100),
+    )
+    assert not diagnose(facts([], evaluation=evaluation, elsewhere=True))
+
+
+def test_no_honest_model_is_called_impossible() -> None:
+    """Models of every nearness to a source, each judged on what the source wrote: at the bound that one of a hundred
+    may pass, fewer than one of a hundred does."""
+    rng, passed, texts = np.random.default_rng(0), 0, 4000
+    for _ in range(texts):
+        source = rng.dirichlet(np.ones(8))
+        model = np.exp(np.log(source) + rng.choice([0.01, 0.1, 0.3]) * rng.standard_normal(8))
+        counts = rng.multinomial(200, source)
+        passed += (counts * np.log(model / model.sum() / source)).sum() > np.log(100)
+    assert 0 < passed < texts / 100

@@ -106,7 +106,7 @@ def cases(*batches: int) -> pytest.MarkDecorator:
     found = []
     for processor, shape, batch, threads in product(PROCESSORS, SHAPES, batches, (1, 2)):
         here, few = processor == "this one", shape in FEW and batch > 1
-        if threads == 1 or (few and "one thread" not in processor):
+        if threads == 1 or few:
             slow = not here and (not few or threads == 2)
             marks = (pytest.mark.slow,) if slow else ()
             found.append(pytest.param(processor, shape, batch, threads, marks=marks))

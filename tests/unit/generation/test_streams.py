@@ -46,6 +46,9 @@ def counting(kind: type[Decoder]) -> Any:
             super().__init__(model, **options)
             Counting.made = self.slots
 
+        def foresees(self) -> bool:
+            return False
+
         def feed(self, new: Mapping[int, Sequence[int]]) -> Tensor:
             Counting.ids += sum(map(len, new.values()))
             Counting.rows += len(new)

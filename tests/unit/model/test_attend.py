@@ -12,12 +12,11 @@ from torch import Tensor
 from octavo.model import attend as kernel
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend, causal_mask
 from octavo.model.positions import RotaryPositions, Rotation, rotate
-from octavo.util import kernels
-from octavo.util.kernels import library
+from octavo.util.kernels import in_use
 from unit.conftest import names_in_c
 
 pytestmark = pytest.mark.skipif(
-    library("octavo.model", "attend") is None, reason="there is no C compiler here, or it is switched off"
+    in_use().native is None, reason="there is no C compiler here, or it is switched off"
 )
 
 
@@ -228,24 +227,6 @@ def test_number_of_threads_changes_nothing() -> None:
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
-
-
-def test_in_one_thread_it_is_not_taken_beside_many_of_torchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "MACHINES", ((),))
-    caches = (kernels._library, kernel._kernel)
-    before = torch.get_num_threads()
-    try:
-        for cached in caches:
-            cached.cache_clear()
-        found = []
-        for threads in (1, kernel.ALONE, kernel.ALONE + 1):
-            torch.set_num_threads(threads)
-            found.append(kernel.fits(torch.zeros(1, 8, 12), 4))
-        assert found == [True, True, False]
-    finally:
-        torch.set_num_threads(before)
-        for cached in caches:
-            cached.cache_clear()
 
 
 def spared(seed: int, *, heads: int, length: int, rate: float) -> np.ndarray:

@@ -112,7 +112,12 @@ def test_the_kernel_computes_what_numpy_does(seed: int, monkeypatch: pytest.Monk
         mixed = p.copy()
         tables.mix(together, weights, mixed)
         pairs = rank_pairs(learned[:-1], learned[1:], V, V)
-        return [*pairs, held_apart, together, tables.known(together), tables.slopes(held_apart, slope), mixed]
+        ahead = [
+            tables.follow(row, 1 + n % 9) for n, row in enumerate([*tokens.tolist(), [], [0], [V - 1] * 9])
+        ]
+        told = [np.array(each) for one in ahead for each in one]
+        known, sums = tables.known(together), tables.slopes(held_apart, slope)
+        return [*pairs, held_apart, together, known, sums, mixed, *told]
 
     by_kernel = everything()
     monkeypatch.setattr(kernel, "compiled", lambda: None)

@@ -94,6 +94,7 @@ def test_the_manifest_is_plain_data_and_says_what_a_replay_needs(tmp_path: Path)
         "runtime",
         "versions",
         "machine",
+        "kernels",
     }
     assert found["runtime"] == RUNTIME.describe()
     assert found["versions"].keys() >= {"python", "torch", "numpy", "safetensors"}

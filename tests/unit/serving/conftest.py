@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import httpx2
@@ -17,14 +20,18 @@ import torch
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 
+from guards.common import ROOT
 from octavo.config import load_recipe
 from octavo.config.parts import parts
 from octavo.model.base import build_model
 from octavo.run.run import Run
 from octavo.run.saved import save_run
+from octavo.serving import call
 from octavo.serving.app import application
 from octavo.serving.http import Drained, listening, serve
 from octavo.serving.models import places_of
+from octavo.serving.openapi import PATHS
+from octavo.serving.schemas import ErrorAnswer
 from octavo.serving.service import Limits
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import with_special
@@ -42,7 +49,13 @@ def tokenizer_of(kind: str) -> Tokenizer:
 
 
 def saved(
-    folder: Path, tokenizer: Tokenizer, *, step: int = 3, seed: int = 3, finished: bool = True, **model: Any
+    folder: Path,
+    tokenizer: Tokenizer,
+    *,
+    step: int = 3,
+    seed: int = 3,
+    sampling: Mapping[str, Any] = MappingProxyType({}),
+    **model: Any,
 ) -> Path:
     """A run of a small model with weights that say something."""
     options = {"layers": 2, "width": 16, "heads": 2, "context": CONTEXT, **model}
@@ -50,7 +63,7 @@ def saved(
         {
             "tokenizer": tokenizer.kind,
             "model": options | {"initialization": {"kind": "normal", "std": 0.4}},
-            "sampling": {"tokens": 12, "temperature": 0.9},
+            "sampling": {"tokens": 12, "temperature": 0.9, **sampling},
         }
     )
     made = build_model(recipe.model, vocab_size=tokenizer.vocab_size, seed=seed).eval()
@@ -132,3 +145,40 @@ def port_of(address: str) -> tuple[str, int]:
 
 def connected(address: str) -> socket.socket:
     return socket.create_connection(port_of(address), timeout=30)
+
+
+def asked(client: httpx2.Client, path: str = "/v1/completions", **fields: Any) -> dict[str, Any]:
+    """An answer, which is of the shape that the document promises."""
+    answer = client.post(path, json={"model": "char", **fields})
+    assert answer.status_code == 200, answer.text
+    told = PATHS[path].answer
+    assert told is not None
+    told.model_validate_json(answer.content)
+    return answer.json()
+
+
+def streamed(client: httpx2.Client, path: str = "/v1/completions", **fields: Any) -> list[dict[str, Any]]:
+    """The chunks of a stream, each of the promised shape."""
+    told = PATHS[path].chunk
+    assert told is not None
+    with client.stream("POST", path, json={"model": "char", "stream": True, **fields}) as answer:
+        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
+        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+    assert lines.pop() == "[DONE]"
+    for line in lines:
+        told.model_validate_json(line)
+    return [json.loads(line) for line in lines]
+
+
+def refused(client: httpx2.Client, path: str = "/v1/completions", **fields: Any) -> dict[str, Any]:
+    answer = client.post(path, json={"model": "char", **fields})
+    assert answer.status_code >= 400, answer.text
+    ErrorAnswer.model_validate_json(answer.content)
+    return {"status": answer.status_code, **answer.json()["error"]}
+
+
+def fuzzer(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """benchmarks/serve_fuzz.py, for servers that wait no longer than a moment for bodies that never come."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setattr(call, "BODY_SECONDS", 2.0)
+    return import_module("serve_fuzz")

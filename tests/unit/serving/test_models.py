@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,8 +14,10 @@ import pytest
 
 from octavo.errors import InputError, OctavoError
 from octavo.run.folder import RunFolder
+from octavo.serving import models as models_room
 from octavo.serving.errors import Refusal
-from octavo.serving.models import Models, Place, Served, named, places_of
+from octavo.serving.models import Models, Place, Served, key_of, named, places_of
+from octavo.training.checkpoint_folder import MANIFEST
 from unit.serving.conftest import saved, tokenizer_of
 
 
@@ -100,11 +103,7 @@ def test_without_a_name_there_must_be_one_model(runs: Path) -> None:
 
 
 def test_the_least_recently_used_is_put_away_and_none_in_use(runs: Path) -> None:
-    async def sizes(models: Models) -> int:
-        async with models.using("char") as served:
-            return served.memory
-
-    size = done(sizes, runs / "char")
+    size = done(size_of("char"), runs / "char")
 
     async def act(models: Models) -> None:
         async with models.using("char"):
@@ -125,7 +124,7 @@ def test_the_least_recently_used_is_put_away_and_none_in_use(runs: Path) -> None
 
     done(act, runs, memory=int(2.6 * size))
     with pytest.raises(Refusal) as refusal:
-        done(sizes, runs / "char", memory=1000)
+        done(size_of("char"), runs / "char", memory=1000)
     assert refusal.value.status == 503
 
 
@@ -155,6 +154,29 @@ def test_another_checkpoint_takes_the_place_of_a_damaged_one_and_says_so(mine: P
     assert "5" in done(act, mine)
 
 
+def test_what_has_not_changed_is_not_read_again(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(place: Place, which: str) -> Any:
+        read.append(which)
+        return key_of(place, which)
+
+    async def act(models: Models) -> None:
+        async def ask(*names: str) -> None:
+            for name in names:
+                async with models.using(name):
+                    pass
+
+        await ask(*["mine", "mine@last", "mine@3"] * 3)
+        assert read == ["best", "last", "3"]
+        os.utime(checkpoint(mine) / MANIFEST)
+        await ask(*["mine"] * 3)
+        assert read == ["best", "last", "3", "best"]
+
+    monkeypatch.setattr(models_room, "key_of", noted)
+    done(act, mine)
+
+
 def test_files_that_are_removed_or_replaced_are_noticed(mine: Path, tmp_path: Path) -> None:
     async def act(models: Models) -> None:
         async with models.using("mine") as served:
@@ -174,6 +196,29 @@ def test_files_that_are_removed_or_replaced_are_noticed(mine: Path, tmp_path: Pa
             async with models.using("mine"):
                 pass
         assert refusal.value.status == 503
+
+    done(act, mine)
+
+
+@pytest.mark.parametrize("deed", ["truncated", "replaced", "removed"])
+def test_weights_that_change_in_their_place_are_noticed(mine: Path, deed: str) -> None:
+    """What was loaded goes on, for nothing is read from the file any more."""
+
+    async def act(models: Models) -> None:
+        async with models.using("mine") as served:
+            text = served.run.generate("the", seed=1)
+        weights = checkpoint(mine) / "model.safetensors"
+        if deed == "truncated":
+            weights.write_bytes(b"")
+        elif deed == "replaced":
+            other = weights.with_name("other")
+            other.write_bytes(weights.read_bytes()[::-1])
+            other.replace(weights)
+        else:
+            weights.unlink()
+        async with models.using("mine") as again:
+            assert again is served and "changed or removed" in (again.notice or "")
+            assert again.run.generate("the", seed=1) == text
 
     done(act, mine)
 
@@ -203,7 +248,10 @@ def test_a_place_that_is_gone_has_no_facts(tmp_path: Path) -> None:
 def test_loading_goes_on_when_the_one_that_asked_leaves(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on, read = threading.Event(), threading.Event(), Models._read
 
+    loads: list[int] = []
+
     def slow(self: Models, *where: Any) -> Any:
+        loads.append(1)
         begun.set()
         go_on.wait(30)
         return read(self, *where)
@@ -215,16 +263,49 @@ def test_loading_goes_on_when_the_one_that_asked_leaves(runs: Path, monkeypatch:
             async with models.using("char"):
                 pass
 
-        task = asyncio.create_task(use())
+        tasks = [asyncio.create_task(use()) for _ in range(2)]
         await asyncio.to_thread(begun.wait, 30)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert not models.loaded
         go_on.set()
+        while not models.loaded:  # though nobody waits for it
+            await asyncio.sleep(0.01)
         await use()
-        assert len(models.loaded) == 1 and not next(iter(models.loaded.values())).users
+        assert loads == [1] and len(models.loaded) == 1 and not next(iter(models.loaded.values())).users
 
     done(act, runs / "char")
+
+
+def test_a_model_that_is_waited_for_is_not_put_away(runs: Path) -> None:
+    """Many at once with room for few: each has a model that counts as loaded, or is told to come again."""
+
+    async def act(models: Models) -> None:
+        async def one(name: str) -> None:
+            try:
+                async with models.using(name) as served:
+                    assert models.loaded[served.key] is served and models.taken <= models.memory
+                    await asyncio.sleep(0.001)
+                    assert models.loaded[served.key] is served
+            except Refusal as refusal:
+                assert refusal.status == 503 and "Retry-After" in refusal.headers
+
+        for _ in range(5):
+            await asyncio.gather(*(one(name) for name in ["char", "bytes", "counts", "chat"] * 2))
+        assert not models._wanted.total() and not models._loads
+
+    done(act, runs, memory=int(2.6 * done(size_of("char"), runs)))
+
+
+def size_of(name: str) -> Callable[[Models], Awaitable[int]]:
+    async def act(models: Models) -> int:
+        async with models.using(name) as served:
+            return served.memory
+
+    return act
 
 
 @pytest.fixture(autouse=True)

@@ -266,7 +266,8 @@ def test_a_client_that_dies_is_cancelled(client: httpx2.Client, address: str, op
 
 def test_idle_connections_harm_nobody(client: httpx2.Client, address: str) -> None:
     with ExitStack() as stack:
-        for _ in range(200):
+        http.more_files(3000)  # the client's end of each is in this process, too
+        for _ in range(1000):
             stack.enter_context(connected(address))
         assert client.post("/v1/completions", json={"model": "char", "prompt": "the"}).status_code == 200
 
@@ -331,3 +332,21 @@ def test_what_is_under_way_is_finished_at_the_end(runs: Path, opened: Opened) ->
         )
     with pytest.raises(httpx2.ConnectError):
         httpx2.get(f"{address}/health", trust_env=False)
+
+
+def test_what_takes_longer_than_the_deadline_is_cut_with_a_sentence(runs: Path) -> None:
+    with ExitStack() as stack:
+        address, server = stack.enter_context(running(runs / "char", seconds=0.3))
+        client = stack.enter_context(httpx2.Client(base_url=address, timeout=60, trust_env=False))
+        pool = stack.enter_context(ThreadPoolExecutor(2))
+        whole, stream = (
+            pool.submit(client.post, "/v1/completions", json={**LONG, "n": 8, "stream": stream})
+            for stream in (False, True)
+        )
+        until(lambda: figure(httpx2.Client(base_url=address, trust_env=False), "slots_in_use") == 16)
+        server.stop()
+        answer = whole.result()
+        assert answer.status_code == 503
+        assert ErrorAnswer.model_validate_json(answer.content).error.code == "unavailable"
+        lines = stream.result().text.strip().split("\n\n")
+        assert lines[-1] == "data: [DONE]" and "stopping" in lines[-2]

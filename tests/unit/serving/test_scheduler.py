@@ -22,6 +22,7 @@ from octavo.generation.streams import Stream
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.serving.scheduler import Adjustment, Job, Scheduler, running
+from unit.generation.guesses import Knowing, undrafted
 from unit.model import preferences
 
 TEXT = "the small bird sees a big tree."
@@ -81,11 +82,13 @@ def decoder_of(kind: type[Decoder], shape: str, slots: int) -> Decoder:
 
 @cache
 def alone(kind: type[Decoder], shape: str, asked: tuple[tuple[str, Any], ...]) -> Sample:
-    """What the engine writes for one prompt."""
+    """What the engine writes for one prompt, without drafts."""
     how = dict(asked)
     seed, index = how.pop("seed"), how.pop("index")
     prompt = how.pop("prompt")
-    *_, (sample, _) = engine_for(shape).write_each([TextRequest(prompt, seed, index)], decoder=kind, **how)
+    *_, (sample, _) = engine_for(shape).write_each(
+        [TextRequest(prompt, seed, index)], decoder=undrafted(kind), **how
+    )
     return sample
 
 
@@ -112,19 +115,36 @@ deeds = st.one_of(
     shape=st.sampled_from([*SHAPES]),
     slots=st.integers(1, 5),
     part=st.sampled_from([1, 5, 64]),
+    drafted=st.one_of(st.none(), st.integers(0, 99)),
     schedule=st.lists(deeds, max_size=24),
 )
 def test_each_text_is_what_it_is_alone(
-    kind: type[Decoder], shape: str, slots: int, part: int, schedule: list[tuple[str, Any, Any]]
+    kind: type[Decoder],
+    shape: str,
+    slots: int,
+    part: int,
+    drafted: int | None,
+    schedule: list[tuple[str, Any, Any]],
 ) -> None:
-    engine, scheduler = engine_for(shape), Scheduler(decoder_of(kind, shape, slots), part=part)
+    """Whatever is guessed of it, too."""
+    engine, decoder = engine_for(shape), decoder_of(kind, shape, slots)
     under_way: list[Job] = []
     asked: dict[Job, Mapping[str, Any]] = {}
     texts: dict[Job, str] = {}
     cancelled: set[Job] = set()
 
+    def comes(stream: Stream) -> list[int]:
+        job = next(job for job in under_way if job.stream is stream)
+        return alone(kind, shape, tuple(asked[job].items())).ids
+
+    decoder.foresees()
+    drafts = None if drafted is None else Knowing(decoder, comes, seed=drafted)
+    scheduler = Scheduler(decoder, drafts, part=part)
+
     def step() -> None:
-        for job, piece in scheduler.step():
+        told = scheduler.step()
+        assert len({id(job) for job, _ in told}) == len(told)
+        for job, piece in told:
             assert job not in cancelled
             texts[job] += piece
 
@@ -154,6 +174,42 @@ def test_each_text_is_what_it_is_alone(
         assert not job.stream.open
         assert (sample.ids, sample.log_probabilities) == (expected.ids, expected.log_probabilities)
         assert (sample.text, sample.finish, texts[job]) == (expected.text, expected.finish, expected.text)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_drafts_leave_scores_biases_and_penalties_as_they_are(kind: type[Decoder], shape: str) -> None:
+    engine = engine_for(shape)
+    never = dict.fromkeys(engine.tokenizer.ends, -100.0)
+    how: list[dict[str, Any]] = [
+        {"adjustment": Adjustment(never), "best": 3, "whole": True, "with_prompt": True},
+        {"adjustment": Adjustment({**never, 5: 1.5}, presence=1.5, frequency=0.7), "best": 1},
+        {"adjustment": Adjustment(never)},
+    ]
+    jobs: dict[bool, list[Job]] = {}
+    for drafted in (False, True):
+        decoder = decoder_of(kind, shape, 4)
+        decoder.foresees()
+        now = jobs[drafted] = [
+            job_for(engine, plain(prompts()[3], index=n, tokens=40, sampling=SAMPLINGS[n]), **one)
+            for n, one in enumerate(how)
+        ]
+        knowing = Knowing(decoder, lambda s: jobs[False][s.sample.index].stream.sample.ids)
+        scheduler = Scheduler(decoder, knowing if drafted else None)
+        for job in now:
+            scheduler.submit(job)
+        steps = 0
+        while len(scheduler):
+            scheduler.step()
+            steps += 1
+        if drafted:
+            assert knowing.right > 10 and knowing.wrong > 5 and steps < 40
+            assert scheduler.counts["written"] == sum(len(job.stream.sample.ids) for job in now)
+    for job, other in zip(*jobs.values(), strict=True):
+        assert job.stream.sample == other.stream.sample
+        for scores, others in ((job.scores, other.scores), (job.prompt_scores, other.prompt_scores)):
+            assert (scores.log_probabilities, scores.best) == (others.log_probabilities, others.best)
+            np.testing.assert_array_equal(scores.whole, others.whole)
 
 
 def plain(prompt: Sequence[int], **options: Any) -> dict[str, Any]:

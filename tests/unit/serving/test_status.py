@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import httpx2
@@ -77,7 +78,7 @@ def references(node: Any) -> set[str]:
 
 def test_the_document_is_whole(client: httpx2.Client) -> None:
     told = client.get("/openapi.json").json()
-    assert told == document() and told["openapi"].startswith("3.1")
+    assert told == document() and told["openapi"] == "3.2.0"
     assert set(told["paths"]) == {path.replace(":path", "") for path in PATHS}
     schemas = {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
     assert references(told) <= schemas
@@ -85,8 +86,42 @@ def test_the_document_is_whole(client: httpx2.Client) -> None:
     assert len({one["operationId"] for one in operations}) == len(operations)
 
 
-@pytest.mark.parametrize("field", ["seed", "n", "max_tokens", "logprobs", "best_of", "top_k"])
-def test_every_whole_number_has_bounds(field: str) -> None:
-    told = document()["components"]["schemas"]["CompletionRequest"]["properties"][field]
-    (number,) = [one for one in told.get("anyOf", [told]) if one.get("type") == "integer"]
-    assert number.keys() & {"minimum", "exclusiveMinimum"} and number.keys() & {"maximum", "exclusiveMaximum"}
+@pytest.mark.parametrize("path", [path for path, told in PATHS.items() if told.asked is not None])
+def test_every_number_and_list_has_bounds(path: str) -> None:
+    schemas = document()["components"]["schemas"]
+    found = set(unbounded(schemas, PATHS[path].asked.__name__))  # pyrefly: ignore
+    assert not found, "a body's bound is not enough"
+
+
+def unbounded(schemas: Any, name: str) -> Iterator[str]:
+    """Numbers without a least and a most, and lists and objects without a most, in a request's schema."""
+
+    def walk(node: Any, place: str) -> Iterator[str]:
+        if isinstance(node, list):
+            for one in node:
+                yield from walk(one, place)
+        if not isinstance(node, dict):
+            return
+        kind = node.get("type")
+        if kind in ("integer", "number") and not (
+            node.keys() & {"minimum", "exclusiveMinimum"} and node.keys() & {"maximum", "exclusiveMaximum"}
+        ):
+            yield f"{place}: {kind}"
+        if kind == "array" and "maxItems" not in node:
+            yield f"{place}: list"
+        if (
+            kind == "object"
+            and isinstance(node.get("additionalProperties"), dict)
+            and "maxProperties" not in node
+        ):
+            yield f"{place}: object"
+        if reference := node.get("$ref"):
+            yield from unbounded(schemas, reference.rpartition("/")[2])
+        for key, one in node.items():
+            if key == "properties":
+                for field, each in one.items():
+                    yield from walk(each, f"{place}.{field}")
+            elif key not in ("default", "enum", "const"):
+                yield from walk(one, place)
+
+    yield from walk(schemas[name], name)

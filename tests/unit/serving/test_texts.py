@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -14,44 +14,15 @@ import numpy as np
 import pytest
 import torch
 
+from octavo.generation import Decoder
 from octavo.generation.engine import Engine
 from octavo.run.run import Run
-from octavo.serving.openapi import PATHS
 from octavo.serving.schemas import ChatChunk, ErrorAnswer
-from unit.serving.conftest import CONTEXT
+from unit.generation.guesses import Knowing, drafted_by
+from unit.serving.conftest import CONTEXT, asked, refused, running, saved, streamed, tokenizer_of
 
 Opened = Callable[[str], Run]
 PROMPT = "the small b"
-
-
-def asked(client: httpx2.Client, path: str = "/v1/completions", **fields: Any) -> dict[str, Any]:
-    """An answer, which is of the shape that the document promises."""
-    answer = client.post(path, json={"model": "char", **fields})
-    assert answer.status_code == 200, answer.text
-    told = PATHS[path].answer
-    assert told is not None
-    told.model_validate_json(answer.content)
-    return answer.json()
-
-
-def streamed(client: httpx2.Client, path: str = "/v1/completions", **fields: Any) -> list[dict[str, Any]]:
-    """The chunks of a stream, each of the promised shape."""
-    told = PATHS[path].chunk
-    assert told is not None
-    with client.stream("POST", path, json={"model": "char", "stream": True, **fields}) as answer:
-        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
-        lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
-    assert lines.pop() == "[DONE]"
-    for line in lines:
-        told.model_validate_json(line)
-    return [json.loads(line) for line in lines]
-
-
-def refused(client: httpx2.Client, path: str = "/v1/completions", **fields: Any) -> dict[str, Any]:
-    answer = client.post(path, json={"model": "char", **fields})
-    assert answer.status_code >= 400, answer.text
-    ErrorAnswer.model_validate_json(answer.content)
-    return {"status": answer.status_code, **answer.json()["error"]}
 
 
 def test_a_text_is_that_of_generate(client: httpx2.Client, opened: Opened) -> None:
@@ -78,9 +49,7 @@ def test_63_others_change_nothing(client: httpx2.Client, opened: Opened) -> None
     with ThreadPoolExecutor(64) as pool:
         found = list(pool.map(one, range(64)))
     assert found[17]["text"] == samples[0].text
-    ids = samples[0].log_probabilities
-    given = found[17]["logprobs"]["token_logprobs"]
-    assert given == ids[: len(given)] and len(ids) - len(given) <= 1  # an end has no text
+    assert found[17]["logprobs"]["token_logprobs"] == samples[0].log_probabilities
 
 
 def test_several_texts_are_the_samples_of_a_seed(client: httpx2.Client, opened: Opened) -> None:
@@ -138,6 +107,34 @@ def test_a_stream_says_the_same(client: httpx2.Client, name: str, stop: Any) -> 
         assert own[-1]["octavo"] == choice["octavo"]
 
 
+def test_drafts_are_told_token_by_token(runs: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamed, whole, and as without them."""
+    run, made = opened("char"), []
+    how: dict[str, Any] = {"prompt": PROMPT, "seed": 4, "temperature": 1.0, "max_tokens": 60}
+    with drafted_by(lambda _: None):  # type: ignore[arg-type, return-value]
+        (expected,) = run.samples(PROMPT, count=1, seed=4, tokens=60, temperature=1.0)
+
+    def drafts(decoder: Decoder) -> Knowing:
+        made.append(Knowing(decoder, lambda _: expected.ids))
+        return made[-1]
+
+    with (
+        drafted_by(drafts),
+        running(runs / "char") as (address, _),
+        httpx2.Client(base_url=address, timeout=60, trust_env=False) as client,
+    ):
+        whole = asked(client, **how, logprobs=2)
+        chunks = streamed(client, **how, logprobs=2)
+    (choice,) = whole["choices"]
+    assert choice["text"] == expected.text
+    tokens_add_up(choice["text"], choice["logprobs"])
+    own = [one for chunk in chunks for one in chunk["choices"]]
+    for key, value in choice["logprobs"].items():
+        assert [each for one in own for each in one["logprobs"][key]] == value
+    assert own[-1]["octavo"]["ids"] == expected.ids == choice["octavo"]["ids"]
+    assert made[0].right > 4
+
+
 def tokens_add_up(text: str, logprobs: Mapping[str, Any]) -> None:
     assert "".join(logprobs["tokens"]) == text
     assert [
@@ -176,6 +173,18 @@ def test_an_echo_has_the_log_probabilities_of_the_model(
             np.testing.assert_allclose(best, top, atol=2e-5)
 
 
+def test_the_end_is_a_token_without_text(client: httpx2.Client, opened: Opened) -> None:
+    """So what follows a prompt has as many log-probabilities as ids, which lm-evaluation-harness counts on."""
+    end = {str(opened("char").tokenizer.end): 100.0}
+    (choice,) = asked(client, prompt=PROMPT, echo=True, logprobs=1, max_tokens=1, logit_bias=end)["choices"]
+    assert choice["octavo"]["finish"] == "end" and choice["text"] == PROMPT
+    assert choice["logprobs"]["tokens"] == [*PROMPT, ""]
+    assert choice["logprobs"]["token_logprobs"][-1] == choice["octavo"]["end_logprob"]
+    how = {"messages": [{"role": "user", "content": "the"}], "logit_bias": end, "logprobs": True}
+    (choice,) = asked(client, "/v1/chat/completions", **how)["choices"]
+    assert [one["bytes"] for one in choice["logprobs"]["content"]] == [[]]
+
+
 def test_a_prompt_is_scored_without_an_answer(client: httpx2.Client) -> None:
     for logprobs in (0, 1):
         (choice,) = asked(client, prompt=PROMPT, echo=True, logprobs=logprobs, max_tokens=0)["choices"]
@@ -183,8 +192,8 @@ def test_a_prompt_is_scored_without_an_answer(client: httpx2.Client) -> None:
         assert len(choice["logprobs"]["tokens"]) == len(PROMPT)
         assert None not in choice["logprobs"]["token_logprobs"]  # the document's start stands before it
         assert {len(one) for one in choice["logprobs"]["top_logprobs"]} <= {1, 1 + logprobs}
-    (chunk,) = streamed(client, prompt=PROMPT, echo=True, max_tokens=0)
-    assert chunk["choices"][0]["text"] == PROMPT
+    first, last = streamed(client, prompt=PROMPT, echo=True, max_tokens=0)
+    assert first["choices"][0]["text"] == PROMPT and last["choices"][0]["text"] == ""
 
 
 def test_an_echo_with_greedy_choice_is_the_best(client: httpx2.Client) -> None:
@@ -314,11 +323,11 @@ def test_a_chat_stream_is_as_clients_expect(client: httpx2.Client) -> None:
     chunks = streamed(client, "/v1/chat/completions", **how)
     for choice in whole["choices"]:
         own = [one for chunk in chunks for one in chunk["choices"] if one["index"] == choice["index"]]
-        assert own[0]["delta"] == {"role": "assistant", "content": ""}
+        assert own[0]["delta"] == {"role": "assistant", "content": None}
         assert all("role" not in one["delta"] for one in own[1:])
         assert own[-1]["delta"] == {} and own[-1]["finish_reason"] == choice["finish_reason"]
         assert all(one["finish_reason"] is None for one in own[:-1])
-        text = "".join(one["delta"].get("content", "") for one in own)
+        text = "".join(one["delta"].get("content") or "" for one in own)
         assert text == choice["message"]["content"]
         told = [each for one in own if one["logprobs"] for each in one["logprobs"]["content"]]
         assert told == choice["logprobs"]["content"]
@@ -357,6 +366,21 @@ def test_tokens_forth_and_back(client: httpx2.Client, opened: Opened) -> None:
     assert asked(client, "/tokenize", content="")["tokens"] == []
 
 
+def test_tokens_by_the_names_of_vllm(client: httpx2.Client, opened: Opened) -> None:
+    """With which lm-evaluation-harness has the model's own tokenizer from the server."""
+    tokenizer = opened("char").tokenizer
+    told = asked(client, "/tokenize", prompt=PROMPT, add_special_tokens=True)
+    assert told["tokens"] == [tokenizer.start, *tokenizer.encode(PROMPT).tolist()]
+    assert told["count"] == len(told["tokens"]) and told["max_model_len"] == CONTEXT
+    assert asked(client, "/detokenize", tokens=told["tokens"][1:])["prompt"] == PROMPT
+    info = client.get("/tokenizer_info", params={"model": "char"}).json()
+    assert asked(client, "/tokenize", prompt=info["eos_token"])["tokens"] == [tokenizer.end]
+    assert refused(client, "/tokenize", content=info["eos_token"])["code"] == "not_in_vocabulary"
+    assert "assistant" in client.get("/tokenizer_info", params={"model": "chat"}).json()["chat_template"]
+    for fields in ({}, {"prompt": "a", "content": "a"}):
+        assert refused(client, "/tokenize", **fields)["status"] == 400
+
+
 # Wrong requests
 
 WRONG: list[tuple[dict[str, Any], str | None]] = [
@@ -380,7 +404,10 @@ WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"max_tokens": 2**70}, "max_tokens"),
     ({"temperature": -0.1}, "temperature"),
     ({"top_p": 0}, "top_p"),
-    ({"top_k": 0}, "top_k"),
+    ({"top_k": -2}, "top_k"),
+    ({"min_p": -0.1}, "min_p"),
+    ({"grammar": "root ::= [a]"}, "grammar"),
+    ({"json_schema": {"type": "object"}}, "json_schema"),
     ({"seed": -1}, "seed"),
     ({"seed": 2**64}, "seed"),
     ({"logprobs": 101}, "logprobs"),
@@ -452,8 +479,53 @@ def test_what_is_no_json(client: httpx2.Client) -> None:
 
 
 def test_unknown_fields_are_said_to_have_no_effect(client: httpx2.Client) -> None:
-    found = asked(client, prompt=PROMPT, mirostat=2, grammar="x", user="me", seed=1)
-    assert found["octavo"]["ignored"] == ["grammar", "mirostat"]
+    found = asked(client, prompt=PROMPT, mirostat=2, dry_base="x", user="me", seed=1)
+    assert found["octavo"]["ignored"] == ["dry_base", "mirostat"]
+
+
+def test_empty_fields_ask_for_nothing(client: httpx2.Client, opened: Opened) -> None:
+    """Many clients send all fields that they know."""
+    empty = {
+        "suffix": "",
+        "grammar": None,
+        "json_schema": {},
+        "stop": [],
+        "top_k": 0,
+        "min_p": 0,
+        "logit_bias": {},
+    }
+    found = asked(client, prompt=PROMPT, seed=1, **empty)
+    assert found["choices"][0]["text"] == opened("char").generate(PROMPT, seed=1)
+    assert "ignored" not in found["octavo"]
+    more = {"tools": [], "functions": None, "audio": None, "modalities": ["text"]}
+    asked(client, "/v1/chat/completions", messages=[{"role": "user", "content": "the"}], **more)
+    wrong = [("tools", [{}]), ("functions", [{}]), ("audio", {"voice": "a"}), ("modalities", ["audio"])]
+    for name, value in [
+        *wrong,
+        ("web_search_options", {"a": 1}),
+        ("response_format", {"type": "json_object"}),
+    ]:
+        fields = {"messages": [{"role": "user", "content": "the"}], name: value}
+        assert refused(client, "/v1/chat/completions", **fields)["param"] == name
+
+
+def test_a_recipe_s_cuts_can_be_taken_back(client: httpx2.Client, tmp_path: Path) -> None:
+    """top_k=0 and min_p=0 stand for all tokens, not for the recipe's own."""
+    careful = saved(tmp_path / "careful", tokenizer_of("char"), sampling={"top_k": 2, "min_p": 0.5})
+    how: dict[str, Any] = {"model": None, "prompt": PROMPT, "seed": 5}
+    with running(careful) as (address, _), httpx2.Client(base_url=address, trust_env=False) as other:
+        cut, free = (asked(other, **how, **more)["choices"] for more in ({}, {"top_k": 0, "min_p": 0}))
+    (plain,) = asked(client, **how | {"model": "char"})["choices"]
+    assert free[0]["text"] == plain["text"] != cut[0]["text"]
+
+
+def test_a_text_whose_end_is_ignored_goes_on(client: httpx2.Client, opened: Opened) -> None:
+    end = opened("char").tokenizer.end
+    bias = {str(end): 30.0}
+    (choice,) = asked(client, prompt=PROMPT, logit_bias=bias, max_tokens=20)["choices"]
+    assert choice["octavo"]["ids"] == [end]
+    (choice,) = asked(client, prompt=PROMPT, logit_bias=bias, max_tokens=20, ignore_eos=True)["choices"]
+    assert len(choice["octavo"]["ids"]) == 20 and end not in choice["octavo"]["ids"]
 
 
 def test_a_cut_prompt_is_its_end(client: httpx2.Client, opened: Opened) -> None:

@@ -26,7 +26,7 @@ from octavo.training.optimizers import AdamWConfig, SGDConfig
 from octavo.training.recompute import recompute_blocks
 from octavo.tuning.policy import PolicyGradientConfig
 from octavo.tuning.preference import DirectPreferenceConfig
-from octavo.util.kernels import library
+from octavo.util.kernels import in_use
 
 V, B = 19, 3
 DOCUMENTS = DocumentsConfig(attention="document")
@@ -153,7 +153,7 @@ def test_the_mask_that_keeps_documents_apart_is_counted(config: GPTConfig, recom
     assert memory.activations > estimate_step(config, SGDConfig(), **options).memory.activations
 
 
-@pytest.mark.skipif(library("octavo.model", "attend") is None, reason="there is no C compiler here")
+@pytest.mark.skipif(in_use().native is None, reason="there is no C compiler here")
 def test_where_documents_are_apart_no_kernel_spares_the_weights_of_dropped_attention() -> None:
     config = GPTConfig.model_validate({"layers": 2, "width": 32, "heads": 4, "context": 64, "dropout": 0.1})
     model = build_model(config, vocab_size=V, seed=0).train()
@@ -166,7 +166,7 @@ def test_where_documents_are_apart_no_kernel_spares_the_weights_of_dropped_atten
     assert memory.weights + memory.gradients + memory.activations == counter.peak
 
 
-@pytest.mark.skipif(library("octavo.model", "attend") is None, reason="there is no C compiler here")
+@pytest.mark.skipif(in_use().native is None, reason="there is no C compiler here")
 @pytest.mark.parametrize("name", ["default", "Llama", "tied", "dropout"])
 def test_with_the_kernel_a_step_needs_hardly_more(name: str) -> None:
     shape = {"layers": 3, "width": 64, "heads": 4, "context": 64} | SHAPES[name]

@@ -15,40 +15,30 @@ import pytest
 from octavo.errors import StorageError
 from octavo.util import kernels
 
-REAL = [("octavo.model", "attend"), ("octavo.generation", "decode")]
-KERNELS = [("toy_kernels", "one"), ("toy_kernels", "two")]  # compiled in no time
-Kernel = tuple[str, str]
+REAL = kernels.sources()
 
-pytestmark = pytest.mark.skipif(kernels.library(*REAL[0]) is None, reason="there is no C compiler here")
+pytestmark = pytest.mark.skipif(kernels.in_use().native is None, reason="there is no C compiler here")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def toys(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    package = tmp_path_factory.mktemp("packages") / "toy_kernels"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    for _, name in KERNELS:
-        (package / f"{name}.c").write_text(f"int {name}(void) {{ return 1; }}")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(package.parent)
-        yield
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two files that are compiled in no time, and a cache of their own."""
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.c").write_text(f"int {name}(void) {{ return 1; }}")
+    of(monkeypatch, tmp_path / "one.c", tmp_path / "two.c")
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernels, "_tried", lambda path: (None, True))  # they prove nothing
     forget()
     yield
     forget()
 
 
-@pytest.fixture
-def kernel(cache: None) -> Kernel:
-    return KERNELS[0]
+def of(monkeypatch: pytest.MonkeyPatch, *files: Path) -> None:
+    monkeypatch.setattr(kernels, "sources", lambda: list(files))
 
 
 def forget() -> None:
-    kernels._library.cache_clear()
+    kernels._chosen.cache_clear()
     kernels._say.cache_clear()
 
 
@@ -56,8 +46,8 @@ def kept(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "cache").glob("native/*"))
 
 
-def works(found: object, kernel: Kernel) -> bool:
-    return found is not None and hasattr(found, kernel[1])
+def works(found: object) -> bool:
+    return found is not None and all(hasattr(found, name) for name in ("one", "two"))
 
 
 def compiler(folder: Path, script: str) -> str:
@@ -73,7 +63,7 @@ def no_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ctrl_c_is_not_lost_when_the_compiler_has_ended_before(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its group is gone then: ProcessLookupError is an OSError, which here means "no kernel, go on"."""
     monkeypatch.setattr(kernels.shutil, "which", lambda _: compiler(tmp_path, "exit 1"))
@@ -87,60 +77,57 @@ def test_ctrl_c_is_not_lost_when_the_compiler_has_ended_before(
 
     monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        kernels.library(*kernel)
+        kernels.in_use()
 
 
-@pytest.mark.parametrize("kernel", [KERNELS[0], *REAL], ids=lambda kernel: kernel[1])
-def test_compiled_once_and_kept(
-    cache: None, kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernels, "OPTIONS", ("-O0",))
-    assert works(kernels.library(*kernel), kernel)
+@pytest.mark.parametrize("real", [False, True])
+def test_compiled_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: bool) -> None:
+    if real:
+        of(monkeypatch, *REAL)
+    monkeypatch.setattr(kernels, "OPTIONS", ("-O0", "-fPIC"))
+    found, name = kernels.in_use().native, "decode" if real else "two"
+    assert hasattr(found, name)
     before = kept(tmp_path)
     assert len(before) == 1
     forget()
     no_compiling(monkeypatch)
-    assert works(kernels.library(*kernel), kernel)
+    assert hasattr(kernels.in_use().native, name)
     assert kept(tmp_path) == before
 
 
-def test_threads_that_need_the_same_kernel_compile_it_once(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threads_that_need_the_kernels_compile_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A text is read in two ways at once, and both need the kernel that counts what was said."""
     real, asked = kernels._builds, []
 
-    def builds(compiler: str, source: bytes) -> Iterator[bytes]:
+    def builds(compiler: str) -> Iterator[bytes]:
         asked.append(compiler)
         time.sleep(0.2)  # long enough for all threads to come
-        yield from real(compiler, source)
+        yield from real(compiler)
 
     monkeypatch.setattr(kernels, "_builds", builds)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: kernels.library(*kernel), range(4)))
-    assert works(found[0], kernel) and all(each is found[0] for each in found)
+        found = list(pool.map(lambda _: kernels.in_use().native, range(4)))
+    assert works(found[0]) and all(each is found[0] for each in found)
     assert len(asked) == 1
 
 
-def test_switched_off(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_NATIVE", "0")
-    assert kernels.library(*kernel) is None
+    assert kernels.in_use().native is None
     assert not kept(tmp_path)
 
 
-def test_a_compiler_that_fails_is_no_error(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_fails_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels.shutil, "which", lambda name: "/bin/false")
-    with pytest.warns(UserWarning, match="no kernel that runs here: torch does their work"):
-        assert kernels.library(*kernel) is None
+    with pytest.warns(UserWarning, match="makes does not load here: torch does the kernels' work"):
+        assert kernels.in_use().native is None
     assert not kept(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["cut", "cut to a page", "flipped bit", "another library", "empty"])
-def test_a_damaged_library_is_made_again(kernel: Kernel, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_library_is_made_again(tmp_path: Path, damage: str) -> None:
     """One that was cut ended the process with SIGBUS."""
-    assert works(kernels.library(*kernel), kernel)
+    assert works(kernels.in_use().native)
     (path,) = kept(tmp_path)
     whole = path.read_bytes()
     middle = len(whole) // 2
@@ -153,7 +140,7 @@ def test_a_damaged_library_is_made_again(kernel: Kernel, tmp_path: Path, damage:
     }[damage]
     path.write_bytes(damaged)
     forget()
-    assert works(kernels.library(*kernel), kernel)
+    assert works(kernels.in_use().native)
     assert kept(tmp_path) == [path] and len(path.read_bytes()) == len(whole)
 
 
@@ -161,10 +148,10 @@ def test_a_damaged_library_is_made_again(kernel: Kernel, tmp_path: Path, damage:
 @pytest.mark.parametrize("what", ["folder", "file"])
 @pytest.mark.parametrize("how", ["foreign", "group-writable", "world-writable"])
 def test_what_others_may_have_written_is_not_loaded(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, how: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, how: str
 ) -> None:
     """A shared cache let another user's code run."""
-    assert works(kernels.library(*kernel), kernel)
+    assert works(kernels.in_use().native)
     (path,) = kept(tmp_path)
     place = path.parent if what == "folder" else path
     if how != "foreign":
@@ -182,9 +169,8 @@ def test_what_others_may_have_written_is_not_loaded(
     forget()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        for each in KERNELS:
-            assert kernels.library(*each) is not None
-    assert len(times) == 2 and len(loaded) == 2, "both made anew, nothing else loaded"
+        assert works(kernels.in_use().native)
+    assert len(times) == 1 and len(loaded) == 1, "made anew, nothing else loaded"
     if what == "folder" or os.geteuid() != 0:
         assert len(said) == 1 and "cannot be kept in" in str(said[0].message)
         assert path.read_bytes() == before and kept(tmp_path) == [path]
@@ -193,53 +179,52 @@ def test_what_others_may_have_written_is_not_loaded(
 
 
 def test_a_library_is_loaded_from_the_bytes_that_were_checked(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is cut between the check and the loading."""
-    assert works(kernels.library(*kernel), kernel)
+    assert works(kernels.in_use().native)
     (path,) = kept(tmp_path)
     load = kernels._loaded
     monkeypatch.setattr(kernels, "_loaded", lambda built: (os.truncate(path, 100), load(built))[1])
     no_compiling(monkeypatch)
     forget()
-    assert works(kernels.library(*kernel), kernel)
+    assert works(kernels.in_use().native)
 
 
 @pytest.mark.parametrize("memory", [True, False])
-def test_loaded_where_nothing_may_be_run_from_memory(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, memory: bool
-) -> None:
+def test_loaded_where_nothing_may_be_run_from_memory(monkeypatch: pytest.MonkeyPatch, memory: bool) -> None:
     if memory:
         monkeypatch.setattr(os, "memfd_create", refused, raising=False)
     else:
         monkeypatch.delattr(os, "memfd_create", raising=False)
-    assert works(kernels.library(*kernel), kernel)
+    assert works(kernels.in_use().native)
 
 
 def refused(*_: object) -> int:
     raise PermissionError("not here")
 
 
-def test_two_kernels_are_not_taken_for_each_other(cache: None) -> None:
+def test_other_sources_are_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The system knows libraries by their path, which both may have had at their time."""
-    found = [kernels.library(*kernel) for kernel in KERNELS]
-    assert [works(library, kernel) for library, kernel in zip(found, KERNELS, strict=True)] == [True, True]
-    assert not works(found[0], KERNELS[1])
+    first = kernels.in_use().native
+    kernels._chosen.cache_clear()
+    (tmp_path / "three.c").write_text("int three(void) { return 1; }")
+    of(monkeypatch, tmp_path / "three.c")
+    second = kernels.in_use().native
+    assert works(first) and hasattr(second, "three") and not works(second)
+    assert len(kept(tmp_path)) == 2
 
 
-def test_a_compiler_that_takes_too_long(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_takes_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said once, tried once, and what the compiler has started ends too."""
     started = tmp_path / "started"
     slow = compiler(tmp_path, f'sleep 60 & echo $! >> "{started}"; wait')
     monkeypatch.setattr(kernels.shutil, "which", lambda name: slow)
     monkeypatch.setattr(kernels, "PATIENCE", 0.5)
     with pytest.warns(UserWarning, match="took more than .* s: torch does the kernels' work") as said:
-        assert kernels.library(*kernel) is None
+        assert kernels.in_use().native is None
     assert len(said) == 1
-    (process,) = started.read_text().split()
-    assert ended(int(process))
+    assert all(ended(int(process)) for process in started.read_text().split())
 
 
 def ended(process: int) -> bool:
@@ -258,9 +243,9 @@ def ended(process: int) -> bool:
 
 @pytest.mark.parametrize("what", ["no library", "a symbol that is nowhere"])
 def test_a_build_that_does_not_load_is_tried_with_plainer_flags(
-    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """As with a compiler whose OpenMP lies where the system does not look for it."""
+    """As with a compiler whose own libraries lie where the system does not look for them."""
     real = kernels.shutil.which("cc") or kernels.shutil.which("gcc") or kernels.shutil.which("clang")
     nowhere = tmp_path / "nowhere.c"
     nowhere.write_text("int nowhere(void); int asked(void) { return nowhere(); }")
@@ -269,33 +254,33 @@ def test_a_build_that_does_not_load_is_tried_with_plainer_flags(
         "a symbol that is nowhere": f'exec {real} "$@" -x c "{nowhere}"',
     }[what]
     asked = tmp_path / "asked"
-    script = f'echo "$@" >> "{asked}"\ncase "$*" in *-fopenmp*) {spoilt};; *) exec {real} "$@";; esac'
+    script = f'echo "$@" >> "{asked}"\ncase "$*" in *-march*-shared*) {spoilt};; *) exec {real} "$@";; esac'
     which = compiler(tmp_path, script)
     monkeypatch.setattr(kernels.shutil, "which", lambda name: which)
-    assert works(kernels.library(*kernel), kernel)
-    flags = [line.split(" -shared")[0] for line in asked.read_text().splitlines()]
-    assert "-fopenmp" in flags[0] and "-fopenmp" not in flags[-1]
+    assert works(kernels.in_use().native)
+    flags = [line for line in asked.read_text().splitlines() if " -shared" in line]
+    assert "-march" in flags[0] and "-march" not in flags[-1]
     forget()
     no_compiling(monkeypatch)
-    assert works(kernels.library(*kernel), kernel), "what loaded is kept"
+    assert works(kernels.in_use().native), "what loaded is kept"
 
 
-def test_a_cache_that_cannot_be_written(kernel: Kernel, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     with pytest.warns(UserWarning, match="cannot be kept in .*OCTAVO_CACHE"):
-        assert works(kernels.library(*kernel), kernel)
+        assert works(kernels.in_use().native)
 
 
-def test_a_user_without_a_home_compiles_each_time(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_home_tries_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere() -> Path:
         raise StorageError("This user has no home.")
 
     monkeypatch.setattr(kernels, "default_cache", nowhere)
-    with pytest.warns(UserWarning, match="compiles its kernels again: This user has no home"):
-        assert works(kernels.library(*kernel), kernel)
+    with pytest.warns(UserWarning, match="tries its kernels anew: This user has no home"):
+        assert works(kernels.in_use().native)
 
 
-def test_a_temporary_folder_that_others_may_change(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_temporary_folder_that_others_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "replaceable", lambda path: True)
     with pytest.warns(UserWarning, match="can be changed by other users"):
-        assert kernels.library(*kernel) is None
+        assert kernels.in_use().native is None

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from octavo.errors import CheckpointError
-from octavo.util.records import Count, Number, Record, json_text, parse_json, read_record, read_rows
+from octavo.util.records import (
+    OPTIONAL,
+    Count,
+    Number,
+    Record,
+    json_text,
+    parse_json,
+    plain,
+    read_record,
+    read_rows,
+)
 
 
 class Point(Record):
@@ -80,3 +91,16 @@ def test_no_json_of_ours_holds_what_json_has_not() -> None:
     assert json.loads(text) == {"loss": None, "rows": [1.5, None, [None, 2]], "text": "NaN", "count": 3}
     finite = {"a": [1, 2.5, "é"], "b": None}
     assert json_text(finite, sort_keys=True) == json.dumps(finite, sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure with one that there may not be."""
+
+    loss: float | None
+    ahead: float | None = field(default=None, metadata=OPTIONAL)
+
+
+def test_an_optional_key_stands_where_it_has_a_value() -> None:
+    assert plain(Measured(None)) == {"loss": None}
+    assert plain([Measured(1.0, 0.5)]) == [{"loss": 1.0, "ahead": 0.5}]

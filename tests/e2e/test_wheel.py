@@ -1,0 +1,183 @@
+"""A wheel of `make dist`, installed where nothing helps: no compiler, no home, another user, a read-only package.
+
+The wheel is that of this platform in dist/, or in the folder that OCTAVO_WHEELS names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import site
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WHEELS = Path(os.environ.get("OCTAVO_WHEELS", ROOT / "dist"))
+OTHERS = 65534
+"""A user that owns nothing."""
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder that others may enter; pytest closes its own whenever it starts."""
+    with tempfile.TemporaryDirectory(prefix="octavo-wheel-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with open_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def octavo() -> Iterator[Path]:
+    """The command of an environment that has the wheel, and torch and all else from the one that runs the tests."""
+    found = sorted(WHEELS.glob(f"octavo-*-manylinux*_{platform.machine()}.whl"))
+    if sys.platform != "linux" or not found:
+        pytest.skip(f"there is no wheel for this platform in {WHEELS} (make dist)")
+    with open_folder() as folder:
+        yield installed(found[-1], folder)
+
+
+def installed(wheel: Path, folder: Path) -> Path:
+    home = folder / "Übung mit Leerzeichen"
+    venv.create(home, with_pip=False)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(home / "bin" / "python"),
+        "install",
+        "--no-deps",
+        "--no-index",
+    ]
+    subprocess.run([*pip, "--quiet", str(wheel)], check=True)
+    (own,) = (home / "lib").glob("python*/site-packages")
+    others = [path for path in (*site.getsitepackages(), *sys.path) if path.endswith("site-packages")]
+    (own / "others.pth").write_text("\n".join(dict.fromkeys(others)) + "\n")
+    for path in own.rglob("*"):
+        path.chmod(path.stat().st_mode & ~0o222)
+    return home / "bin" / "octavo"
+
+
+def run(
+    octavo: Path, *words: str, folder: Path, path: str = "", **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """The command as another user, who has no home and whose PATH holds nothing but Python."""
+    folder.chmod(0o777)
+    as_another = {"user": OTHERS, "group": OTHERS, "extra_groups": []} if os.geteuid() == 0 else {}
+    return subprocess.run(
+        [str(octavo), *words],
+        env={"PATH": path or str(octavo.parent), "OMP_NUM_THREADS": "2", **variables},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        **as_another,
+    )
+
+
+def cache(place: Path) -> str:
+    """A folder that the other user may have a cache in."""
+    folder = place / "cache of another"
+    folder.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder, OTHERS, OTHERS)
+    return str(folder)
+
+
+def test_it_says_what_it_is_without_a_home(octavo: Path, place: Path) -> None:
+    cache(place)
+    told = run(octavo, "--version", folder=place)
+    assert told.returncode == 0, told.stderr
+    assert "commit" in told.stdout and "kernels: x86-64" in told.stdout or "kernels: arm64" in told.stdout
+    assert "so every process tries them anew" in told.stderr or "tries its kernels anew" in told.stderr
+
+
+def test_it_trains_with_the_kernels_that_it_brings(octavo: Path, place: Path) -> None:
+    own = cache(place)
+    (place / "Täxt.txt").write_text("The cat sat on the mat. A dog saw it and ran. " * 200, encoding="utf-8")
+    words = (
+        "train",
+        "quick",
+        "--text",
+        "Täxt.txt",
+        "--out",
+        "Läufe/erster Lauf",
+        "--quiet",
+        "training.steps=4",
+    )
+    done = run(octavo, *words, folder=place, OCTAVO_CACHE=own)
+    assert done.returncode == 0, done.stderr
+    kernels = json.loads((place / "Läufe" / "erster Lauf" / "manifest.json").read_text("utf-8"))["kernels"]
+    assert kernels["name"] != "compiled here" and "proved itself here" in kernels["why"]
+    written = run(octavo, "generate", "Läufe/erster Lauf", "--tokens", "20", folder=place, OCTAVO_CACHE=own)
+    assert written.returncode == 0 and written.stdout.strip(), written.stderr
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler here")
+def test_it_compiles_where_that_is_asked_for(octavo: Path, place: Path) -> None:
+    told = run(
+        octavo,
+        "--version",
+        folder=place,
+        path=f"{octavo.parent}{os.pathsep}{os.environ['PATH']}",
+        OCTAVO_CACHE=cache(place),
+        OCTAVO_COMPILE="1",
+    )
+    assert told.returncode == 0 and "kernels: compiled here" in told.stdout, told.stderr
+
+
+@pytest.mark.parametrize("value", ["none", "x86-64-v2"])
+def test_it_takes_what_is_asked_for(octavo: Path, place: Path, value: str) -> None:
+    if value != "none" and platform.machine() != "x86_64":
+        pytest.skip("another processor")
+    told = run(octavo, "--version", folder=place, OCTAVO_CACHE=cache(place), OCTAVO_KERNEL=value)
+    assert told.returncode == 0 and f"kernels: {value})" in told.stdout
+
+
+def test_every_variant_proves_itself_or_is_not_for_this_processor(octavo: Path, place: Path) -> None:
+    """The one that is best here is not the only one that somebody uses."""
+    own = cache(place)
+    (package,) = (octavo.parents[1] / "lib").glob("python*/site-packages/octavo/_kernels")
+    names = list(json.loads((package / "built.json").read_text("utf-8"))["variants"])
+    said = {
+        name: run(octavo, "--version", folder=place, OCTAVO_CACHE=own, OCTAVO_KERNEL=name) for name in names
+    }
+    proven = [name for name, told in said.items() if f"kernels: {name})" in told.stdout]
+    assert proven and not [told.stderr for told in said.values() if "kernels for" in told.stderr]
+
+
+HASHES = """
+import hashlib, sys
+from octavo.generation.proof import answers
+for name, answer in answers():
+    if "bfloat16" not in name: print(name, hashlib.sha256(answer.tobytes()).hexdigest())
+"""
+
+
+def test_variants_give_the_same_bits(octavo: Path, place: Path) -> None:
+    """Those that have fused multiply-adds; bfloat16 has instructions of its own, which round in their own way."""
+    own = cache(place)
+    python, found = octavo.parent / "python", {}
+    for name in ("x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"):
+        told = run(octavo, "--version", folder=place, OCTAVO_CACHE=own, OCTAVO_KERNEL=name)
+        if f"kernels: {name})" in told.stdout:
+            found[name] = run(python, "-c", HASHES, folder=place, OCTAVO_CACHE=own, OCTAVO_KERNEL=name).stdout
+    if len(found) < 2:
+        pytest.skip("this processor knows fewer than two of them")
+    assert len(set(found.values())) == 1 and len(found["x86-64-v3"].splitlines()) > 15
