@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 from starlette.routing import Route, Router
@@ -56,13 +57,14 @@ class Looking:
         async with call.attended(24 * 3600):
             await call.begin_stream()
             silent = 0.0
-            async for news in self.windows.changes():
-                if self.service.stopping:
-                    break
-                silent += 1.0
-                if news or silent >= QUIET:
-                    await call.events([told(news)])
-                    silent = 0.0
+            async with aclosing(self.windows.changes()) as changes:
+                async for news in changes:
+                    if self.service.stopping:
+                        break
+                    silent += 1.0
+                    if news or silent >= QUIET:
+                        await call.events([told(news)])
+                        silent = 0.0
             await call.end_stream()
 
     async def metrics(self, call: Call) -> None:

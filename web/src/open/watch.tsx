@@ -110,7 +110,11 @@ function RunList({ runs, shown, focus, show }: { runs: Run[]; shown: string[]; f
 function Curves({ runs, studies }: { runs: Run[]; studies: Study[] }) {
   const { s, theme } = useWords(), { at } = useRoute(), [version, again] = useState(0);
   const ids = runs.map((run) => run.id).join("\n");
-  useEffect(() => curves.listen(() => again((n) => n + 1)), []);
+  useEffect(() => {
+    const stop = curves.listen(() => again((n) => n + 1));
+    again((n) => n + 1); // as in useThings
+    return stop;
+  }, []);
   useEffect(() => curves.want(runs.map((run) => run.id)), [ids]);
   const keys = useMemo(() => {
     const found = new Set<string>();
