@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 from starlette.routing import Route, Router
@@ -29,6 +30,11 @@ from octavo.util.records import json_text
 MOST_WINDOWS = 40
 QUIET = 10.0
 """Seconds without news after which a window is told that the server is still there."""
+SHUT_OFF = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; "
+    "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""The Content-Security-Policy of pages that lie in run folders, wherever these came from: they reach nothing."""
 MOST_TEXT = 2**20
 """Bytes of a sample or a log that are given, its end."""
 
@@ -51,13 +57,14 @@ class Looking:
         async with call.attended(24 * 3600):
             await call.begin_stream()
             silent = 0.0
-            async for news in self.windows.changes():
-                if self.service.stopping:
-                    break
-                silent += 1.0
-                if news or silent >= QUIET:
-                    await call.events([told(news)])
-                    silent = 0.0
+            async with aclosing(self.windows.changes()) as changes:
+                async for news in changes:
+                    if self.service.stopping:
+                        break
+                    silent += 1.0
+                    if news or silent >= QUIET:
+                        await call.events([told(news)])
+                        silent = 0.0
             await call.end_stream()
 
     async def metrics(self, call: Call) -> None:
@@ -89,11 +96,9 @@ class Looking:
             found = await asyncio.to_thread(((await self._run(call)).path / name).read_bytes)
         except OSError:
             raise Refusal(404, "There is no such page yet.") from None
-        headers = {
-            **SECURE,
-            "content-security-policy": "sandbox allow-scripts allow-popups; frame-ancestors 'self'",
-        }
-        await call.content(found, "text/html; charset=utf-8", headers=headers)
+        await call.content(
+            found, "text/html; charset=utf-8", headers={**SECURE, "content-security-policy": SHUT_OFF}
+        )
 
     async def _run(self, call: Call) -> Followed:
         return await self.windows.run(parameter(call.scope, "run"))

@@ -23,6 +23,8 @@ from octavo.util.files import is_held, replace_text, storage_errors
 from octavo.util.records import json_text, parse_json
 from octavo.util.terminal import shown
 
+WRITERS = ("train", "demo", "more", "tune")
+"""Kinds that write the run that they are about."""
 MOST_RUNNING = 4
 LISTED = 40
 """Jobs that are listed, the newest."""
@@ -76,7 +78,8 @@ class Jobs:
     def start(self, kind: str, words: Sequence[str], about: Path) -> JobCard:
         """Start `octavo WORDS`. Raises Refusal where too many run, or one for the same run; StorageError."""
         running = [card for _, card in self.cards() if card.running]
-        if any(card.about == str(about) for card in running):
+        same = [card.kind for card in running if card.about == str(about)]
+        if kind in same or (kind in WRITERS and any(other in WRITERS for other in same)):
             raise Refusal(409, "Another command that was started here is at work on this run.")
         if len(running) >= MOST_RUNNING:
             raise Refusal(

@@ -52,7 +52,8 @@ class Errands:
             raise Refusal(504, "Looking at this text takes too long.") from None
         finally:
             self._running -= 1
-            end(process)
+            kill(process)
+            await asyncio.shield(process.wait())
         if code:
             raise Refusal(422, complaint(said.decode("utf-8", "replace").splitlines()) or NO_WORDS)
         return out
@@ -70,7 +71,7 @@ async def bounded(stream: asyncio.StreamReader) -> bytes:
     return bytes(read)
 
 
-def end(process: asyncio.subprocess.Process) -> None:
+def kill(process: asyncio.subprocess.Process) -> None:
     """Kill a process that still runs, and its children."""
     if process.returncode is None:
         with suppress(ProcessLookupError):

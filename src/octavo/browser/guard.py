@@ -14,6 +14,8 @@ from octavo.serving.errors import Refusal
 from octavo.serving.guard import Guard, Headers
 
 READS = ("GET", "HEAD")
+TICKETED = ("/", "/api/page")
+"""Paths that a ticket opens: the page itself, and what stands in a frame, which is told no token."""
 TICKET_SECONDS = 120.0
 LONGEST_QUERY = 4096
 
@@ -58,7 +60,10 @@ class PageGuard(Guard):
         self.token, self.tickets = token, tickets
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == "/" and self._has_ticket(scope):
+        if scope["type"] == "http" and scope["path"] in TICKETED and self._has_ticket(scope):
+            if scope["path"] != "/":
+                await self.app(scope, receive, send)
+                return
             headers = [(b"location", f"/?token={self.token}".encode()), (b"cache-control", b"no-store")]
             await send({"type": "http.response.start", "status": 303, "headers": headers})
             await send({"type": "http.response.body", "body": b""})

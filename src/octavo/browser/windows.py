@@ -57,17 +57,23 @@ class Windows:
         self.studies: dict[str, FollowedStudy] = {}
         self.state: dict[str, str] = {}
         self._found, self._next_walk = Found(), 0.0
-        self._changed, self._looking = asyncio.Event(), asyncio.Lock()
+        self._changed = asyncio.Event()
+        self._looking: asyncio.Task[None] | None = None
         self._looked = -1e9
         self.open = 0
 
     async def look(self, *, within: float = 0.0) -> None:
-        """Look at everything, unless that was done within so many seconds."""
-        async with self._looking:
+        """Look at everything, unless that was done within so many seconds. A look is for all who wait for it, and goes
+        on when one of them leaves."""
+        if self._looking is None or self._looking.done():
             if time.monotonic() - self._looked < within:
                 return
-            new = await asyncio.to_thread(self._look)
-            self._looked = time.monotonic()
+            self._looking = asyncio.create_task(self._look_once())
+        await asyncio.shield(self._looking)
+
+    async def _look_once(self) -> None:
+        new = await asyncio.to_thread(self._look)
+        self._looked = time.monotonic()
         self.models.places.clear()
         self.models.places.update(
             {id: Place(id, one.path) for id, one in self.runs.items() if one.card.checkpoints}

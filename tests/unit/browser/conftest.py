@@ -96,6 +96,15 @@ def write_run(folder: Path, *, steps: int = 20, seed: int = 0, config: bool = Tr
     return folder
 
 
+def until(page: Any, true: str, seconds: float = 300) -> None:
+    """Wait for a JavaScript expression to be true. (Playwright's own way is forbidden by the page's policy.)"""
+    for _ in range(int(seconds * 10)):
+        if page.evaluate(true):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"it never came: {true}")
+
+
 class Shown:
     """A page in a browser, with what it complained of and what it asked others for."""
 
@@ -124,16 +133,9 @@ def show(browser: Any) -> Iterator[Callable[..., Shown]]:  # noqa: F811
         contexts.append(context)
         shown = Shown(context.new_page(), window.origin)
         shown.page.goto(f"{window.address}#{view}")
-        shown.page.wait_for_selector(READY, timeout=20_000)
+        shown.page.wait_for_selector(READY, timeout=90_000)
         return shown
 
     yield showing
     for context in contexts:
         context.close()
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Children of a loop that a test has closed are collected later, in whichever test runs then."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

@@ -67,9 +67,11 @@ def test_a_command_is_stopped_and_outlives_who_started_it(tmp_path: Path) -> Non
     found = Jobs(folder)
     (card,) = (card for _, card in found.cards())
     until(lambda: b"serving at" in (folder / "0001" / "log.txt").read_bytes())
-    with pytest.raises(Refusal) as refused:
-        found.start("more", ["recipes"], run)
-    assert refused.value.status == 409
+    for kind in ("more", "train"):
+        with pytest.raises(Refusal) as refused:
+            found.start(kind, ["recipes"], run)
+        assert refused.value.status == 409
+    found.start("export", ["recipes"], run)  # only reads it
     found.stop("0001")
     stopping = found.card(folder / "0001")
     assert stopping is not None and (stopping.stopping or not stopping.running)

@@ -103,6 +103,22 @@ def test_a_ticket_opens_the_page_once(window: Window) -> None:
         assert client.get(f"/?ticket={ticket}").status_code == 401
 
 
+def test_a_page_in_a_frame_is_told_no_token_and_reaches_nothing(window: Window) -> None:
+    report = window.folder / "runs" / "one" / "report"
+    report.mkdir(exist_ok=True)
+    (report / "index.html").write_text("<script>1</script>")
+    asked = {"run": "runs/one", "which": "report"}
+    with window.client() as client:
+        ticket = client.get("/api/ticket").json()["ticket"]
+    with httpx2.Client(base_url=window.origin, trust_env=False) as client:
+        assert client.get("/api/metrics", params={**asked, "ticket": ticket}).status_code == 401
+        page = client.get("/api/page", params={**asked, "ticket": ticket})
+        policy = page.headers["content-security-policy"]
+        assert page.text == "<script>1</script>" and policy.startswith("sandbox allow-scripts;")
+        assert "default-src 'none'" in policy and "allow-same-origin" not in policy
+        assert client.get("/api/page", params={**asked, "ticket": ticket}).status_code == 401
+
+
 def test_a_ticket_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr("octavo.browser.guard.time.monotonic", lambda: now[0])

@@ -72,6 +72,15 @@ def test_models_are_those_that_have_a_checkpoint(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_who_has_left_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many reloads no window came in any more."""
+    monkeypatch.setattr("octavo.browser.app.MOST_WINDOWS", 3)
+    with opened(tmp_path) as window:
+        for _ in range(12):
+            with window.client() as client:
+                assert window.things(client)["about"]["empty"]
+
+
 def test_a_stream_of_news_ends_with_the_server(tmp_path: Path) -> None:
     with opened(tmp_path) as window, window.client() as client:
         assert window.things(client)["about"] == {

@@ -58,6 +58,17 @@ export async function* events<T>(response: Response): AsyncGenerator<T> {
   }
 }
 
-/** An address of this server for a frame or a link, which can send no header. */
-export const addressOf = (path: string, query: Record<string, string>): string =>
-  `${path}?${new URLSearchParams({ ...query, token: TOKEN })}`;
+/** An address of this server that works once, for a frame or a window that is told no token. */
+export async function ticketed(path: string, query: Record<string, string>): Promise<string> {
+  const { ticket } = await asked<{ ticket: string }>("/api/ticket");
+  return `${path}?${new URLSearchParams({ ...query, ticket })}`;
+}
+
+/** Show such a page in a window of its own. */
+export async function openWindow(path: string, query: Record<string, string>): Promise<void> {
+  const opened = window.open("", "_blank"); // at once, while a browser still sees the click
+  const address = await ticketed(path, query);
+  if (!opened) return;
+  opened.opener = null;
+  opened.location.replace(new URL(address, location.href));
+}

@@ -45,7 +45,7 @@ export function Jobs({ kinds }: { kinds: string[] }) {
 
 function JobCard({ job, run, hide }: { job: Job; run: Run | undefined; hide: () => void }) {
   const { s } = useWords(), [trouble, setTrouble] = useState<unknown>(null), [log, setLog] = useState<string | null>(null);
-  const { view } = useRoute(), share = run?.held && run.steps ? Math.min(1, run.step / run.steps) : null;
+  const { view } = useRoute(), training = ["train", "more", "demo", "tune"].includes(job.kind), share = run?.held && run.steps ? Math.min(1, run.step / run.steps) : null;
   const said = job.running ? job.said[job.said.length - 1] : null;
   const state = job.stopping ? s.jobStopping : job.running ? s.jobRunning : job.error !== null ? (job.code === null ? s.jobLost : s.jobFailed) : job.code === 0 ? s.jobDone : s.jobStopped;
   return (
@@ -56,9 +56,9 @@ function JobCard({ job, run, hide }: { job: Job; run: Run | undefined; hide: () 
       {job.error && <p class="oo-warning">{job.error.split("\n").map((line, n) => <span key={n}>{line}<br /></span>)}</p>}
       <div class="oo-actions">
         {job.running && <button type="button" title={s.stopNote} disabled={job.stopping} onClick={() => ask("/api/stop", { body: { job: job.id } }).then(() => setTrouble(null), setTrouble)}>{s.stop}</button>}
-        {run && view !== "watch" && ["train", "more", "demo", "tune"].includes(job.kind) && <a class="oo-button" href={address("watch", { run: run.id, focus: run.id })}>{s.watchIt}</a>}
-        {run && run.checkpoints.length > 0 && <a class={`oo-button ${job.running ? "" : "oo-primary"}`} href={address("play", { run: run.id })}>{s.playIt}</a>}
-        {run && !job.running && job.kind === "explain" && job.code === 0 && <button type="button" class="oo-primary" onClick={() => go("inside", { run: run.id })}>{s.insideIt}</button>}
+        {run && training && view !== "watch" && <a class="oo-button" href={address("watch", { run: run.id, focus: run.id })}>{s.watchIt}</a>}
+        {run && training && run.checkpoints.length > 0 && <a class={`oo-button ${job.running ? "" : "oo-primary"}`} href={address("play", { run: run.id })}>{s.playIt}</a>}
+        {run && !job.running && view !== "inside" && job.kind === "explain" && job.code === 0 && <button type="button" class="oo-primary" onClick={() => go("inside", { run: run.id })}>{s.insideIt}</button>}
         <button type="button" class="oo-plain" aria-expanded={log !== null} onClick={() => (log === null ? ask("/api/said", { query: { job: job.id } }).then((found) => found.text()).then(setLog, setTrouble) : setLog(null))}>{s.allSaid}</button>
         {!job.running && <button type="button" class="oo-plain" onClick={hide}>{s.forget}</button>}
         {job.running && <span class="oo-note">{s.goesOn}</span>}

@@ -84,7 +84,7 @@ export function NextPanel({ model, prompt, chosen, counts, sampling, setSampling
           );
           return (
             <li key={id} class={chosen?.id === id ? "oo-was" : drawn!.kept[id] ? "" : "oo-left-out"}>
-              {take ? <button type="button" title={say(s.branchHere, { name })} aria-label={`${say(s.branchHere, { name })} (${percent(drawn!.kept[id] || drawn!.p[id])})`} onClick={() => take(id)}>{inner}</button> : <div>{inner}</div>}
+              {take ? <button type="button" title={say(s.branchHere, { name })} onClick={() => take(id)}>{inner}</button> : <div>{inner}</div>}
             </li>
           );
         })}

@@ -20,7 +20,7 @@ export interface Model {
   sampling: Sampling; prompts: string[]; notice: string | null;
 }
 
-const LENGTHS = [50, 100, 200, 400, 800], LENGTH = 200, TINT = 5;
+const LENGTHS = [50, 100, 200, 400, 800], LENGTH = 200, TINT = 5, REST = 300;
 
 /** What is known of a model once it is loaded. */
 function useModel(name: string | null, run: Run | undefined): { model: Model | null; trouble: unknown } {
@@ -61,7 +61,7 @@ export function Play() {
   if (!able.length && !chosen)
     return <section class="oo-empty"><h1>{s.playTitle}</h1><p>{s.playNone}</p><p><a class="oo-button oo-primary" href={address("start")}>{s.startOne}</a></p></section>;
   const model = first.model, mode = at.get("mode") === "chat" && model?.chats ? "chat" : "write";
-  const fresh = { p: null, w: null, v: null, on: null, von: null, token: null, vtoken: null };
+  const fresh = { b: null, p: null, w: null, v: null, on: null, von: null, token: null, vtoken: null };
   return (
     <div class="oo-play">
       <div class="oo-lead"><h1>{s.playTitle}</h1><p>{s.playLead}</p></div>
@@ -113,7 +113,7 @@ function Texts({ model, other, waiting, trouble }: { model: Model; other: Model 
   const { s } = useWords(), { at } = useRoute(), [, again] = useReducer((n: number) => n + 1, 0);
   const writers = useRef<[Writer, Writer] | null>(null);
   writers.current ??= [new Writer(() => again(0)), new Writer(() => again(0))];
-  const [prompt, setPrompt] = useState(() => at.getAll("p").pop() ?? model.prompts.find(Boolean) ?? ""), [sampling, setSampling] = useState<Sampling>(() => read(at, model.sampling));
+  const [prompt, setPrompt] = useState(() => at.get("b") ?? at.getAll("p").pop() ?? model.prompts.find(Boolean) ?? ""), [sampling, setSampling] = useState<Sampling>(() => read(at, model.sampling));
   const length = LENGTHS.includes(Number(at.get("n"))) ? Number(at.get("n")) : LENGTH;
   const [focus, setFocus] = useState<0 | 1>(0), [restoring, setRestoring] = useState(true), colour = at.get("colour") ?? "surprise";
   const models: (Model | null)[] = [model, other], names = [["w", "on", "token"], ["v", "von", "vtoken"]];
@@ -140,6 +140,10 @@ function Texts({ model, other, waiting, trouble }: { model: Model; other: Model 
     void Promise.all(all).then(() => setRestoring(false));
   }, [model.name, other?.name]);
   useEffect(() => put({ t: String(sampling.temperature), k: sampling.top_k === null ? null : String(sampling.top_k), tp: sampling.top_p === null ? null : String(sampling.top_p), mp: sampling.min_p === null ? null : String(sampling.min_p) }), [sampling]);
+  useEffect(() => {
+    const timer = setTimeout(() => put({ b: prompt }), REST); // browsers allow no step of the address for each key
+    return () => clearTimeout(timer);
+  }, [prompt]);
   const write = async (n: number, made: Partial<Branch> & { parent: Branch | null }, seed = newSeed()) => {
     const { writer } = sides[n], branch = writer.add({ at: 0, take: null, prompt: made.parent ? "" : prompt, seed, length, sampling, model: models[n]!.name, ...made });
     put({ [names[n][1]]: String(branch.key), [names[n][2]]: null });
@@ -158,7 +162,7 @@ function Texts({ model, other, waiting, trouble }: { model: Model; other: Model 
     if (!now.on) return setPrompt(prompt); // nothing is written yet: the prompt's own text goes on below
     void write(other ? focus : 0, { parent: now.on, at: now.token ?? tokens.length, take: id });
   };
-  const both = other && sides.every(({ on }) => on?.state === "done") && rootOf(sides[0].on!).prompt === rootOf(sides[1].on!).prompt;
+  const both = other && sides.every(({ on }) => on?.state === "done") && rootOf(sides[0].on!).prompt === rootOf(sides[1].on!).prompt, alike = both && answerOf(sides[0].on!) === answerOf(sides[1].on!);
   return (
     <>
       <div class={`oo-desk${other ? " oo-two" : ""}`}>
@@ -188,7 +192,8 @@ function Texts({ model, other, waiting, trouble }: { model: Model; other: Model 
         {waiting && <section class="oo-pane"><p class="oo-note oo-busy">{s.loadingModel}</p></section>}
         <NextPanel model={(other ? models[focus] : model)!.name} prompt={where} chosen={chosen} counts={(other ? models[focus] : model)!.counts} sampling={sampling} setSampling={setSampling} take={now.on ? take : null} />
       </div>
-      {both && <Choice key={`${sides[0].on!.key} ${sides[1].on!.key}`} model={model} other={other} branches={[sides[0].on!, sides[1].on!]} />}
+      {alike && <p class="oo-note">{s.sameTexts}</p>}
+      {both && !alike && <Choice key={`${sides[0].on!.key} ${sides[1].on!.key}`} model={model} other={other} branches={[sides[0].on!, sides[1].on!]} />}
       <Judged model={model} />
     </>
   );

@@ -88,7 +88,11 @@ export const things = new Things();
 /** Draws anew when anything has changed. */
 export function useThings(): Things {
   const [, again] = useReducer((n: number) => n + 1, 0);
-  useEffect(() => things.listen(() => again(0)), []);
+  useEffect(() => {
+    const stop = things.listen(() => again(0));
+    again(0); // news may have come before anybody listened
+    return stop;
+  }, []);
   return things;
 }
 

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { short } from "../format";
 import { say } from "../strings";
-import { addressOf, ask } from "./api";
+import { ask, openWindow } from "./api";
 import { Chart, type Banded, type Curve } from "./chart";
 import { curves } from "./curves";
 import { Jobs, start } from "./jobs";
@@ -110,7 +110,11 @@ function RunList({ runs, shown, focus, show }: { runs: Run[]; shown: string[]; f
 function Curves({ runs, studies }: { runs: Run[]; studies: Study[] }) {
   const { s, theme } = useWords(), { at } = useRoute(), [version, again] = useState(0);
   const ids = runs.map((run) => run.id).join("\n");
-  useEffect(() => curves.listen(() => again((n) => n + 1)), []);
+  useEffect(() => {
+    const stop = curves.listen(() => again((n) => n + 1));
+    again((n) => n + 1); // as in useThings
+    return stop;
+  }, []);
   useEffect(() => curves.want(runs.map((run) => run.id)), [ids]);
   const keys = useMemo(() => {
     const found = new Set<string>();
@@ -210,7 +214,7 @@ function About({ run }: { run: Run }) {
         {job && <button type="button" title={s.stopNote} disabled={job.stopping} onClick={() => ask("/api/stop", { body: { job: job.id } }).then(() => setTrouble(null), setTrouble)}>{s.stop}</button>}
         {mayGoOn && run.state === "stopped" && <button type="button" onClick={() => more(null)}>{s.goOn}</button>}
         {mayGoOn && run.minutes !== null && MORE.map((n) => <button type="button" key={n} onClick={() => more(n)}>{say(s.moreMinutes, { n })}</button>)}
-        {run.report && <a class="oo-button" href={addressOf("/api/page", { run: run.id, which: "report" })} target="_blank" rel="noreferrer">{s.report}</a>}
+        {run.report && <button type="button" onClick={() => openWindow("/api/page", { run: run.id, which: "report" }).catch(setTrouble)}>{s.report}</button>}
       </div>
       <Trouble of={trouble} />
       {run.next && <Command words={run.next} />}
