@@ -146,7 +146,7 @@ function Chosen({ text }: { text: Text }) {
             {looked.bytes < LITTLE && <p class="oo-warning">{s.short}</p>}
             {[...looked.said, ...looked.notes].map((note) => <p class="oo-note" key={note}>{note.replace(`${things.get<About>("about")?.folder}/texts/${text.id}/`, "")}</p>)}
             <h3>{s.begins}</h3>
-            <pre class="oo-text oo-small" tabIndex={0}>{looked.begins} …</pre>
+            <pre class="oo-text oo-small" tabIndex={0}>{looked.begins.replace(/\n{3,}/g, "\n\n")} …</pre>
           </>
         )}
       </section>
