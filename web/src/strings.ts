@@ -546,7 +546,7 @@ export const openEn = {
   insideFrame: "The explainer of {name}",
   insideWhole: "Open in a window of its own",
   insideNone: "No model can be looked into yet: a run has one from its first checkpoint on.",
-  insideNot: "Its report holds the page already: open it below, or make one of the newest checkpoint.",
+  insideNot: "This is the page that its report holds. It can be made anew, of the newest checkpoint.",
   // Take away
   awayTitle: "Take it away",
   awayLead: "Your model is yours. Write it for other programs; Octavo opens it there again, and proves that it says the same.",
@@ -862,7 +862,7 @@ export const openDe: OpenStrings = {
   insideFrame: "Die Erklärseite von {name}",
   insideWhole: "In einem eigenen Fenster öffnen",
   insideNone: "Noch gibt es kein Modell zum Hineinsehen: Ein Lauf hat eines ab seinem ersten Checkpoint.",
-  insideNot: "Sein Bericht enthält die Seite schon: Öffne ihn unten, oder mach eine vom neuesten Checkpoint.",
+  insideNot: "Diese Seite steht in seinem Bericht. Sie kann neu gemacht werden, vom neuesten Checkpoint.",
   awayTitle: "Nimm es mit",
   awayLead: "Dein Modell gehört dir. Schreib es für andere Programme; Octavo öffnet es dort wieder und beweist, dass es dasselbe sagt.",
   awayNone: "Noch gibt es nichts mitzunehmen: Ein Lauf hat ein Modell ab seinem ersten Checkpoint.",
