@@ -141,7 +141,9 @@ def measured(page: Any, address: str, runs: list[Path]) -> dict[str, Any]:
     sizes: list[int] = []
     page.on(
         "response",
-        lambda response: sizes.append(len(response.body())) if "/api/metrics" in response.url else None,
+        lambda response: (
+            sizes.append(int(response.headers["content-length"])) if "/api/metrics" in response.url else None
+        ),
     )
     stop = threading.Event()
 
@@ -216,9 +218,12 @@ def main() -> None:
             return
         folder = Path(made)
         runs = made_up(folder, given.runs, given.points)
-        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        found = []
         with opened(folder) as address:
-            found = [measured(page, address, runs) for _ in range(given.repeats)]
+            for _ in range(given.repeats):
+                page = browser.new_page(viewport={"width": 1600, "height": 1000})
+                found.append(measured(page, address, runs))
+                page.close()
         browser.close()
     print(
         f"{given.runs} runs of {given.points:,} points, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n"
