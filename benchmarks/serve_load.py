@@ -228,7 +228,14 @@ def missing(given: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     shape = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["shape"]
 
     def keep(program: str, what: str, clients: int, turn: int, found: dict[str, Any]) -> None:
-        told = {"program": program, "shape": shape, "what": what, "clients": clients, "turn": turn, "load": load()}
+        told = {
+            "program": program,
+            "shape": shape,
+            "what": what,
+            "clients": clients,
+            "turn": turn,
+            "load": load(),
+        }
         told |= found
         keep_row(told, rows, given.out)
 
