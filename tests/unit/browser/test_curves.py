@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,11 @@ def test_axes_have_round_numbers_within_their_bounds(page: Any, low: float, high
     found = page.evaluate("([low, high, log]) => octavo.series.ticks(low, high, 6, log)", [low, high, log])
     assert 1 <= len(found) <= 20 and found == sorted(found)
     assert all(low - 1e-9 <= each <= high * 1.001 + 1e-9 for each in found)
+
+
+def test_commands_to_copy_are_quoted_as_a_shell_wants_them(page: Any) -> None:
+    words = ["octavo", "a b", "", "it's", "$HOME`;&|", "M\u00e4rchen.txt", "-x", "a\nb", '"', "~", "x/y-1.0:@%+=,_"]
+    assert page.evaluate("(words) => octavo.typed(...words)", words) == shlex.join(words)
 
 
 def drawn(page: Any) -> str:
