@@ -161,6 +161,22 @@ def drawn(page: Any) -> str:
     return page.evaluate("document.querySelector('.oo-plot canvas').toDataURL()")
 
 
+MOVED = """async () => {
+  const plot = document.querySelector(".oo-plot"), box = plot.getBoundingClientRect(), [under, over] = plot.querySelectorAll("canvas");
+  const clear = CanvasRenderingContext2D.prototype.clearRect, cleared = [0, 0];
+  CanvasRenderingContext2D.prototype.clearRect = function (...all) {
+    cleared[[under, over].indexOf(this.canvas)]++;
+    return clear.apply(this, all);
+  };
+  for (let n = 0; n < 20; n++) {
+    plot.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 100 + 9 * n, clientY: box.top + 80, bubbles: true }));
+    for (let until = performance.now() + 5000; cleared[1] <= n && performance.now() < until;) await new Promise(requestAnimationFrame);
+  }
+  CanvasRenderingContext2D.prototype.clearRect = clear;
+  return cleared;
+}"""
+
+
 def test_curves_are_read_zoomed_and_told(window: Window, show: Callable[..., Shown]) -> None:
     shown = show(window, "watch?what=train.loss&smooth=0", viewport={"width": 1300, "height": 900})
     page = shown.page
@@ -173,6 +189,7 @@ def test_curves_are_read_zoomed_and_told(window: Window, show: Callable[..., Sho
         page.keyboard.press("ArrowRight")
     told = page.locator(".oo-told").inner_text()
     assert "step" in told and "run-" in told
+    assert page.evaluate(MOVED) == [0, 20], "what follows the pointer draws no curve anew"
     page.keyboard.press("+")
     until(page, "location.hash.includes('zoom=')")
     other = "(whole) => document.querySelector('.oo-plot canvas').toDataURL() !== whole"
