@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,22 @@ def test_a_text_is_looked_at(window: Window) -> None:
         wrong = client.post("/api/look", json={"text": "picture"})
         assert wrong.status_code == 422 and "is a PNG picture" in wrong.json()["error"]["message"]
         assert client.post("/api/look", json={"text": "none"}).status_code == 404
+
+
+def test_an_archive_is_read_and_never_extracted(window: Window) -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("inside.txt", TEXT)
+        archive.writestr("../evil.txt", "The dog sat on the log. " * 50)
+    with window.client() as client:
+        id = client.post("/api/text", json={"name": "box.zip"}).json()["id"]
+        sent = client.put("/api/file", params={"text": id, "name": "../box.zip"}, content=held.getvalue())
+        assert sent.status_code == 200
+        found = client.post("/api/look", json={"text": id}).json()
+    assert "The cat sat" in found["begins"] or "The dog sat" in found["begins"]
+    (box,) = (window.folder / "texts" / "box").rglob("*")
+    assert box.name == "box.zip" and box.read_bytes() == held.getvalue()
+    assert not list(window.folder.parent.rglob("evil.txt"))
 
 
 @pytest.mark.slow

@@ -521,6 +521,8 @@ def test_nothing_leaves_the_screen(played: Window, show: Show, width: int) -> No
         page.reload()
         ready(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
+        widths = page.locator("main section").evaluate_all("parts => parts.map((part) => part.offsetWidth)")
+        assert min(widths, default=width) >= 240, "nothing is squeezed, either"
 
 
 def test_the_whole_page_is_there_by_keyboard(played: Window, show: Show) -> None:

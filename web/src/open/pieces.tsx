@@ -8,6 +8,9 @@ import { lasting, useWords } from "./words";
 
 export const shortName = (id: string): string => id.replace(/^runs\//, "");
 
+/** A run among others: of a study its change and seed, which are what tells it apart. */
+export const nameOfRun = (run: Run): string => (run.variant === null ? shortName(run.id) : `${run.variant} · ${run.seed}`);
+
 export function TimeLeft({ run }: { run: Run }) {
   const { s } = useWords(), [, again] = useState(0);
   useEffect(() => {

@@ -6,7 +6,7 @@ import { ask, openWindow } from "./api";
 import { Chart, type Banded, type Curve } from "./chart";
 import { curves } from "./curves";
 import { Jobs, start } from "./jobs";
-import { Command, shortName, TimeLeft, Trouble } from "./pieces";
+import { Command, nameOfRun, shortName, TimeLeft, Trouble } from "./pieces";
 import { address, put, useRoute } from "./route";
 import { band, Smoothed, type Points, type Table } from "./series";
 import { runsOf, useThings, type Job, type Run, type Study } from "./things";
@@ -94,9 +94,9 @@ function RunList({ runs, shown, focus, show }: { runs: Run[]; shown: string[]; f
                 <i class="oo-swatch" style={n === undefined ? {} : { background: `var(${colourOf(n)})` }} />
               </label>
               <button type="button" class="oo-run" title={say(s.choose, { name: run.id })} onClick={() => put({ focus: run.id, ...(n === undefined ? { run: [...shown, run.id], none: null } : {}) })}>
-                <b>{shortName(run.id)}</b>
+                <b>{run.variant ?? shortName(run.id)}</b>
                 <span class={`oo-state oo-${run.state}`}>{run.held ? <TimeLeft run={run} /> : s.states[run.state]}</span>
-                <small>{run.held && share !== null ? say(s.stepOf, { step: run.step, steps: run.steps! }) : run.written ? ago(run.written, s) : ""}</small>
+                <small>{run.held && share !== null ? say(s.stepOf, { step: run.step, steps: run.steps! }) : run.variant !== null ? `seed ${run.seed} · ${run.study!.split("/").pop()}` : run.written ? ago(run.written, s) : ""}</small>
                 <em>{run.bits !== null ? run.bits.toFixed(3) : run.loss !== null ? short(run.loss) : ""}</em>
                 {run.held && share !== null && <span class="oo-progress"><i style={{ width: `${100 * share}%` }} /></span>}
               </button>
@@ -146,14 +146,14 @@ function Curves({ runs, studies }: { runs: Run[]; studies: Study[] }) {
         }
         const beside = judged && chosen === LOSS;
         one.push({
-          id: `${run.id} ${key}`, label: shortName(run.id) + (beside ? `, ${s.heldOut}` : ""), colour: colourOf(n),
+          id: `${run.id} ${key}`, label: nameOfRun(run) + (beside ? `, ${s.heldOut}` : ""), colour: colourOf(n),
           dash: beside ? [5, 3] : DASHES[Math.floor(n / COLOURS) % DASHES.length], dots: judged, points: made, raw: made === points ? undefined : points,
         });
       }
     });
     const bands: Banded[] = [...groups].flatMap(([id, group], n) => {
       const found = band(group.points);
-      return found ? [{ id, label: `${group.label} (${say(s.seeds, { n: found.of })})`, colour: colourOf(n), band: found }] : [];
+      return found ? [{ id, label: found.of > 1 ? `${group.label} (${say(s.seeds, { n: found.of })})` : group.label, colour: colourOf(n), band: found }] : [];
     });
     return { one, bands };
   }, [ids, version, chosen, over, share, grouped, s]);
@@ -178,12 +178,12 @@ function Curves({ runs, studies }: { runs: Run[]; studies: Study[] }) {
         words={{ help: s.chartHelp, nothing: curves.complete ? s.nothingToDraw : s.loadingCurves, reset: s.resetZoom }} />
       <p class="oo-note oo-hint">{s.chartHint}</p>
       <ul class="oo-key">{drawn.bands.map((each) => <li key={each.id}><i style={{ background: `var(${each.colour})` }} />{each.label}</li>)}
-        {!drawn.bands.length && runs.length <= COLOURS && runs.map((run, n) => <li key={run.id}><i style={{ background: `var(${colourOf(n)})` }} />{shortName(run.id)}</li>)}</ul>
+        {!drawn.bands.length && runs.length <= COLOURS && runs.map((run, n) => <li key={run.id}><i style={{ background: `var(${colourOf(n)})` }} />{nameOfRun(run)}</li>)}</ul>
       <details class="oo-table">
         <summary>{s.table}</summary>
         <table>
           <thead><tr><th>{s.run}</th><th>{s.state}</th><th class="oo-number">{s.best}</th><th class="oo-number">{s.steps}</th></tr></thead>
-          <tbody>{runs.map((run) => <tr key={run.id}><td>{shortName(run.id)}</td><td>{s.states[run.state]}</td><td class="oo-number">{run.bits?.toFixed(4) ?? (run.loss === null ? "–" : short(run.loss))}</td><td class="oo-number">{run.step}</td></tr>)}</tbody>
+          <tbody>{runs.map((run) => <tr key={run.id}><td>{nameOfRun(run)}</td><td>{s.states[run.state]}</td><td class="oo-number">{run.bits?.toFixed(4) ?? (run.loss === null ? "–" : short(run.loss))}</td><td class="oo-number">{run.step}</td></tr>)}</tbody>
         </table>
       </details>
     </section>
