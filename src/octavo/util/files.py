@@ -177,6 +177,14 @@ def inside(folder: Path, name: str) -> bool:
         return False
 
 
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
+
+
+def no_device(name: str) -> str:
+    """A file's name that Windows does not take for a device, as it does `con` and `nul.txt`."""
+    return f"{found[0]}-{name[found.end() :]}" if (found := _DEVICE.match(name)) else name
+
+
 def file_hash(path: Path) -> str:
     """SHA-256 of a file, hexadecimal."""
     with path.open("rb") as file:
