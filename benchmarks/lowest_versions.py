@@ -1,6 +1,6 @@
 """The tests with the lowest versions of all dependencies that pyproject.toml states, in an environment of their own.
 
-    python benchmarks/lowest_versions.py FOLDER [tests/unit …] [--python 3.11] [--workers 2] [--uv PATH]
+    python benchmarks/lowest_versions.py FOLDER [--tests tests/unit …] [--python 3.11] [--workers 2] [--uv PATH]
 
 Needs `uv` (from the index). The environment stays in FOLDER, so that a second run begins with the tests.
 """
@@ -52,7 +52,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument(
-        "tests", nargs="*", default=["tests/contract", "tests/e2e", "tests/golden", "tests/unit"]
+        "--tests", nargs="+", default=["tests/contract", "tests/e2e", "tests/golden", "tests/unit"]
     )
     parser.add_argument("--python", default=f"{sys.version_info.major}.{sys.version_info.minor}")
     parser.add_argument("--workers", type=int, default=2)

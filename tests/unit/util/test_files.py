@@ -16,8 +16,10 @@ from safetensors import SafetensorError
 from octavo.errors import InputError, StorageError
 from octavo.util.files import (
     file_hash,
+    circular,
     folder_aside,
     from_home,
+    inside,
     is_held,
     no_device,
     of_the_system,
@@ -211,3 +213,11 @@ def test_a_file_system_without_locks_stops_nobody(
 )
 def test_no_name_is_a_device_of_windows(name: str, safe: str) -> None:
     assert no_device(name) == safe
+
+
+def test_a_link_in_a_circle_leads_to_no_place(tmp_path: Path) -> None:
+    """Python 3.13 resolves it to itself."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert circular(tmp_path / "a") and not inside(tmp_path, "a/x") and not inside(tmp_path, "a")
+    assert not circular(tmp_path / "c") and inside(tmp_path, "c/x")
