@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from octavo.config import Recipe, check
+from octavo.ngram.mixing import compiled
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ learned, so that a longer text has a larger vocabulary."""
 
 
 RECENT = 2000
-"""Tokens of the text so far that are counted beside the network."""
+"""Tokens of the text so far that are counted beside n-grams, which take the place of a context mixer where there is no
+compiler for one."""
 
 EVALUATIONS, LOOKING = 10, 0.015
 """How often a run looks at its validation split, and at how many tokens of it for each that it learns from: judging a
@@ -101,7 +103,7 @@ def recipe_of(
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,
             "dropout": dropout,
-            "counts": {"kind": "kneser-ney", "recent": RECENT},
+            "counts": {"kind": "mixing"} if compiled() else {"kind": "kneser-ney", "recent": RECENT},
             "initialization": {"kind": "zero_output", "embedding_std": 0.1},
         },
         "training": {
