@@ -14,8 +14,6 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping, Sequence
-from functools import cache
-from typing import Any
 
 import numpy as np
 import torch

@@ -8,7 +8,7 @@ may be mixed in. The kernel is mixing.c, which says how; its twin is in slow_mix
 from __future__ import annotations
 
 import ctypes
-from functools import cache
+import mmap
 from typing import Any, NamedTuple, Self
 
 import numpy as np

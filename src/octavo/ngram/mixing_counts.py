@@ -114,9 +114,7 @@ class MixingCounts(CountedText):
     def ngrams(self) -> Tables | None:
         """Of the last part of a long text, for it is counted once more."""
         text = self.tokens[-MOST_COUNTED:].cpu().numpy().astype(np.int32)
-        return (
-            tables_of_text(text, vocab_size=self.vocab_size, orders=DRAFT_ORDERS) if len(text) else None
-        )
+        return tables_of_text(text, vocab_size=self.vocab_size, orders=DRAFT_ORDERS) if len(text) else None
 
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
         """The mixer after a text, or after its first tokens; it goes on from these where they were read."""

@@ -184,10 +184,14 @@ class ReportData:
                 Standing("this model", f"at step {self.evaluation.get('step', '?')}", loss, bits, "model")
             )
         if read_on := self.evaluation.get("reading_on"):
-            figures = (finite(read_on.get(key)) for key in ("loss", "bits_per_byte"))
+            loss_read_on, bits_read_on = (finite(read_on.get(key)) for key in ("loss", "bits_per_byte"))
             standings.append(
                 Standing(
-                    "this model, reading on", "each token learned after it was scored", *figures, "model"
+                    "this model, reading on",
+                    "each token learned after it was scored",
+                    loss_read_on,
+                    bits_read_on,
+                    "model",
                 )
             )
         entropy = finite(self.evaluation.get("source_entropy"))
