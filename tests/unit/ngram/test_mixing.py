@@ -124,15 +124,17 @@ def test_nothing_depends_on_what_follows(text: bytes, one: bytes, other: bytes) 
 
 @pytest.mark.parametrize("hears", [False, True])
 def test_what_is_read_had_probabilities_that_sum_to_one(hears: bool) -> None:
-    """So no unit told of itself: each of all was scored before it was learned."""
-    model = ContextMixing(Codes.of_bytes(), capacity=len(TEXT))
-    model.read(TEXT[:200])
+    """So no symbol told of itself: each of all was scored before it was learned."""
+    size = 60
+    codes, tokens = codes_of([chr(32 + symbol) for symbol in range(size)], [1] * size), TEXT % size
+    model = ContextMixing(codes, capacity=len(tokens))
+    model.read(tokens[:200])
     for at in (200, 230):
-        told = np.random.default_rng(at).normal(size=(1, UNITS)).astype(np.float32)
-        units = (np.array([unit]) for unit in range(UNITS))
-        nats = [model.copy().read(one, model.hear(told, one) if hears else None)[0] for one in units]
+        told = np.random.default_rng(at).normal(size=(1, size)).astype(np.float32)
+        each = (np.array([symbol]) for symbol in range(size))
+        nats = [model.copy().read(one, model.hear(told, one) if hears else None)[0] for one in each]
         assert np.exp(-np.array(nats, np.float64)).sum() == pytest.approx(1, abs=1e-5)
-        model.read(TEXT[200:230])
+        model.read(tokens[200:230])
 
 
 def test_a_text_may_be_read_in_pieces() -> None:
