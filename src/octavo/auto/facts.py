@@ -147,7 +147,7 @@ def survey(
     if seconds >= UNHURRIED:
         facts = replace(facts, languages=languages_of(best.dataset.train.text_path))
     if not facts.mixed:
-        facts = replace(facts, start=pilot.before * best.tokens_a_byte)
+        facts = replace(facts, start=pilot.before * best.tokens_a_byte * whole_to_beginning(best))
     return replace(facts, others={each.facts.tokenizer["kind"]: each.facts.counted for each in others}), pilot
 
 
@@ -283,6 +283,16 @@ def reading(mixer: Mixer, tokens: np.ndarray) -> float:
     """Bits of each token of a text (N,) but the first, by a mixer that reads on in it."""
     units = int(mixer.codes.lengths[tokens].sum(dtype=np.int64))
     return float(mixer.copy(more=units).read(tokens)[1:].astype(np.float64).mean()) / math.log(2)
+
+
+def whole_to_beginning(read: Reading) -> float:
+    """What n-grams have on all of the validation split, divided by what they have on its beginning, by which a model is
+    judged that has not learned."""
+    tokens, train = (np.asarray(split.tokens) for split in (read.dataset.validation, read.dataset.train))
+    if len(tokens) <= BEGIN:
+        return 1.0
+    begun = by_ngrams(train[-LIMIT:], tokens[:BEGIN], vocab_size=read.facts.vocabulary)
+    return read.facts.counted / (begun * read.tokens_a_byte)
 
 
 def by_ngrams(train: np.ndarray, tokens: np.ndarray, *, vocab_size: int) -> float:

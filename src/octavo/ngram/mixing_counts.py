@@ -27,7 +27,16 @@ from octavo.errors import CorpusError
 from octavo.ngram.codes import CODE, MOST_SYMBOLS, UNITS, Codes
 from octavo.ngram.kernel import Tables
 from octavo.ngram.mixing import WINDOW, ContextMixing, compiled, context_mixing
-from octavo.ngram.mixture import CountedText, Counts, CountsConfig, Judged, Sides, Spelt, tables_of_text
+from octavo.ngram.mixture import (
+    CountedText,
+    Counts,
+    CountsConfig,
+    Judged,
+    Sides,
+    Spelt,
+    tables_of_text,
+    to_mix,
+)
 from octavo.ngram.recent import Texts
 from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
 
@@ -152,7 +161,7 @@ class MixingCounts(CountedText):
 
     @cached_property
     def _weighed(self) -> Mixer:
-        return self._all.weighing(self.weights.cpu().numpy())
+        return self._all.weighing(self.weights.float().cpu().numpy())
 
     @property
     def tables(self) -> Any:
@@ -202,10 +211,14 @@ class MixingCounts(CountedText):
         if self.training:
             self.is_stale = self._before is not None
             return logits
-        if (mixer := self.tables) is None:
+        rows = to_mix(tokens, alone)
+        if (mixer := self.tables) is None or not len(rows):
             return logits
-        logs = mixer.predict(*self._where(tokens, earlier, segments), _said(logits))
-        return torch.from_numpy(logs).to(logits.device).view(logits.shape)
+        here = rows.to(logits.device)
+        chosen = (None if each is None else each[here] for each in (earlier, segments))
+        found = mixer.predict(*self._where(tokens[here], *chosen), _said(logits[here]))
+        logs = torch.from_numpy(found).to(logits.device).view(len(rows), *logits.shape[1:])
+        return logs if alone is None else logits.float().index_copy(0, here, logs)
 
     def judged(
         self,

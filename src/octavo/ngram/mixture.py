@@ -210,6 +210,13 @@ class CountedText(Counts):
             self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
 
 
+def to_mix(tokens: Tensor, alone: Tensor | None) -> Tensor:
+    """(n,) the rows of `tokens` (B, T) that do not stay as they are; see `Counts.forward`."""
+    if alone is None:
+        return torch.arange(len(tokens))
+    return torch.from_numpy(np.flatnonzero((alone.cpu().numpy() == 0).any(axis=1)))
+
+
 class KneserNeyCounts(CountedText):
     """Interpolated modified Kneser–Ney of all orders, mixed with the network's predictions by a gate; with `recent`,
     what a text has said so far. While it trains (`train()`), what was held out is not counted.
@@ -296,9 +303,7 @@ class KneserNeyCounts(CountedText):
         alone: Tensor | None = None,
     ) -> Tensor:
         tables = self.tables
-        rows = torch.arange(len(tokens))
-        if alone is not None:
-            rows = torch.from_numpy(np.flatnonzero((alone.cpu().numpy() == 0).any(axis=1)))
+        rows = to_mix(tokens, alone)
         if tables is None:
             return logits
         if not len(rows):  # of several processes, each has a gradient for every weight
