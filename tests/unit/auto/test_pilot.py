@@ -83,7 +83,7 @@ def test_it_ends_where_an_ordinary_run_of_these_settings_ends(
 
 
 def run_of(path: Path, dataset: Dataset) -> tuple[float, float]:
-    """Bits of a token of the validation split before the training and after it: of counting alone and of the model, both
+    """Bits of a token of the validation split before training and after it, of counting alone and of the model: both
     reading on, or as they were looked at on the way."""
     run = Run.open(path, checkpoint="last", dataset=dataset)
     if (heard := Heard.of(run.model, dataset.validation.tokens)) is not None:
