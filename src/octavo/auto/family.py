@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from octavo.config import Recipe, check
-from octavo.ngram.mixing import compiled
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,13 @@ def judged_in(size: Size, steps: int) -> int:
     return int(min(max(LOOKING * steps * size.step_tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
+def counts_here() -> dict[str, Any]:
+    """What counts beside the network: a context mixer, or n-grams where there is no kernel for one."""
+    from octavo.ngram.mixing import compiled
+
+    return {"kind": "mixing"} if compiled() else {"kind": "kneser-ney", "recent": RECENT}
+
+
 def recipe_of(
     size: Size,
     *,
@@ -103,7 +109,7 @@ def recipe_of(
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,
             "dropout": dropout,
-            "counts": {"kind": "mixing"} if compiled() else {"kind": "kneser-ney", "recent": RECENT},
+            "counts": counts_here(),
             "initialization": {"kind": "zero_output", "embedding_std": 0.1},
         },
         "training": {

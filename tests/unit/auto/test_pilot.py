@@ -64,7 +64,7 @@ def test_it_ends_where_an_ordinary_run_of_these_settings_ends(
 ) -> None:
     """The slow twin: training by the recipe, whole; with the dropout of so many steps."""
     if not mixed:
-        monkeypatch.setattr(family, "compiled", lambda: None)
+        monkeypatch.setattr(family, "counts_here", lambda: {"kind": "kneser-ney", "recent": family.RECENT})
     pilot, steps = pilot_of(text), 80
     tokens = len(pilot.dataset.train.tokens)
     worn = parameters_of(SIZE, pilot.dataset.tokenizer.vocab_size) / tokens
