@@ -7,9 +7,10 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraint
 PINS   := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types docs dist clean
+.PHONY: help open demo test lint format types docs dist clean
 
 help:
+	@echo "make open     do everything in the browser: drop a text, train, watch, play with the model (ARGS=FOLDER)"
 	@echo "make demo     train a small GPT on stories made on the spot, and read what it writes"
 	@echo "make test     run the tests (ARGS='tests/unit -x' for some of them)"
 	@echo "make lint     check style with ruff          make format   let ruff put it right"
@@ -17,6 +18,9 @@ help:
 	@echo "make docs     build the documentation as a site that needs no network: build/site/index.html"
 	@echo "make dist     build the source distribution and the wheels of all platforms into dist/ (ARGS=--twice: compare)"
 	@echo "PYTHON=python3.12 make demo                  choose the Python that .venv is made with"
+
+open: $(VENV)/installed-open
+	$(BIN)/octavo open $(ARGS)
 
 demo: $(VENV)/installed
 	$(BIN)/octavo demo $(ARGS)
@@ -52,10 +56,14 @@ clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The two stamps say what .venv holds; pip runs again only when what is to be installed has changed.
+# The stamps say what .venv holds; pip runs again only when what is to be installed has changed.
 $(VENV)/installed: $(PINS) | $(BIN)/python
 	$(PIP) -e .
 	@touch $@
+
+$(VENV)/installed-open: $(PINS) | $(BIN)/python
+	$(PIP) -e '.[serve]'
+	@touch $@ $(VENV)/installed
 
 $(VENV)/installed-dev: $(PINS) | $(BIN)/python
 	$(PIP) -e '.[dev]'

@@ -157,18 +157,19 @@ def huggingface_in(text: Path, minutes: float, python: str) -> Row:
     return {"bits": bits_per_byte(found.pop("nats"), judged), **found}
 
 
-def trainer(spec: dict[str, Any]) -> dict[str, Any]:
-    """A GPT-2 of nanoGPT's shape under Hugging Face's Trainer, for so many seconds."""
+def trained_gpt2(
+    ids: np.ndarray, *, vocabulary: int, seconds: float, timed: bool = False
+) -> tuple[Any, float, int]:
+    """A GPT-2 of nanoGPT's shape, from ids (N,) under Hugging Face's Trainer, with the seconds and steps that it took:
+    as many steps as go into the `seconds`, which the steps that are `timed` first may count to."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
-    whole = Path(spec["text"]).read_text(encoding="utf-8")
-    known = {character: number for number, character in enumerate(sorted(set(whole)))}
-    learned, _, judged = (torch.tensor([known[each] for each in part]) for part in parts_of(whole))
+    learned = torch.from_numpy(ids.astype(np.int64))
     context, batch = RECIPE["block_size"], RECIPE["batch_size"]
     zero = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0)
     shape = {"n_positions": context, "n_embd": RECIPE["n_embd"], "n_layer": RECIPE["n_layer"]}
-    config = GPT2Config(vocab_size=len(known), n_head=RECIPE["n_head"], **shape, **zero)
+    config = GPT2Config(vocab_size=vocabulary, n_head=RECIPE["n_head"], **shape, **zero)
 
     class Windows(torch.utils.data.Dataset):  # type: ignore[type-arg]
         """Windows from random places; labels are the tokens themselves, which the model shifts."""
@@ -205,15 +206,27 @@ def trainer(spec: dict[str, Any]) -> dict[str, Any]:
             Trainer(model=model, args=arguments, train_dataset=Windows(steps * batch)).train()
             return model.eval(), time.monotonic() - began
 
-    steps = int(spec["seconds"] / (trained(PROBE)[1] / PROBE))
-    model, seconds = trained(steps)
+    probed = trained(PROBE)[1]
+    steps = max(1, int((seconds - timed * probed) / (probed / PROBE)))
+    return (*trained(steps), steps)
+
+
+def trainer(spec: dict[str, Any]) -> dict[str, Any]:
+    """The same of a text's first nine tenths, judged by its last twentieth."""
+    import torch
+
+    whole = Path(spec["text"]).read_text(encoding="utf-8")
+    known = {character: number for number, character in enumerate(sorted(set(whole)))}
+    learned, _, judged = (np.array([known[each] for each in part]) for part in parts_of(whole))
+    model, seconds, steps = trained_gpt2(learned, vocabulary=len(known), seconds=spec["seconds"])
 
     def nats(x: torch.Tensor, y: torch.Tensor) -> float:
         return torch.nn.functional.cross_entropy(
             model(x).logits.flatten(0, 1), y.flatten(), reduction="sum"
         ).item()
 
-    return {"nats": in_blocks(judged, context, nats), "seconds": seconds, "steps": steps}
+    ids = torch.from_numpy(judged)
+    return {"nats": in_blocks(ids, RECIPE["block_size"], nats), "seconds": seconds, "steps": steps}
 
 
 class Cache:

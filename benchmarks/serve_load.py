@@ -120,7 +120,7 @@ class Server:
         await asyncio.gather(*(client() for _ in range(clients)))
         seconds, spent = time.perf_counter() - begin, self.cpu() - spent
         return {**told_of([text for _, text in found], sum(count for count, _ in found), seconds, spent)} | (
-            {"first": sorted(first)} if first else {}
+            {"first": [round(second, 4) for second in sorted(first)]} if first else {}
         )
 
 
@@ -224,8 +224,19 @@ def missing(given: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     asked = {"prompt": given.prompt, "max_tokens": given.tokens}
     streamed = {**asked, "stream": True, "stream_options": {"include_usage": True}}
 
+    words = [sys.executable, "-m", "octavo", "info", str(given.text), "--json"]
+    shape = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)["shape"]
+
     def keep(program: str, what: str, clients: int, turn: int, found: dict[str, Any]) -> None:
-        told = {"program": program, "what": what, "clients": clients, "turn": turn, "load": load(), **found}
+        told = {
+            "program": program,
+            "shape": shape,
+            "what": what,
+            "clients": clients,
+            "turn": turn,
+            "load": load(),
+        }
+        told |= found
         keep_row(told, rows, given.out)
 
     def of(name: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -319,6 +330,7 @@ def page(rows: list[dict[str, Any]]) -> str:
     starts = [row for row in rows if row["what"] == "start"]
     loads = [row["load"] for row in rows]
     told = [above("The server under load", (__doc__ or "").partition("\n\n    python")[0], "`serve_load.py`")]
+    told.append(f"The model: {rows[0]['shape']}.")
     if starts:
         up, answered = (statistics.median(row[name] for row in starts) for name in ("up", "answered"))
         told.append(

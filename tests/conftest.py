@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 if "OMP_NUM_THREADS" not in os.environ:
@@ -16,11 +17,19 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from e2e.forked import Octavo
+from octavo.util.cache import default_cache
+from octavo.util.kernels import in_use
 
 settings.register_profile(
     "octavo", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("octavo")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Kernels are compiled and tried here once, before several workers would each begin with that."""
+    if not hasattr(session.config, "workerinput"):
+        in_use()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -54,9 +63,23 @@ def reports_without_models() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Octavo]:
+def with_kernels() -> Callable[[Path], Path]:
+    """Gives a new cache the user's kernels, for processes that would compile and try them again."""
+
+    def given(cache: Path) -> Path:
+        if (known := default_cache() / "native").is_dir():
+            shutil.copytree(known, cache / "native")
+        return cache
+
+    return given
+
+
+@pytest.fixture(scope="session")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, with_kernels: Callable[[Path], Path]
+) -> Iterator[Octavo]:
     """Runs commands and programs in processes that start at once, in a folder and with a cache of the session."""
-    octavo = Octavo(tmp_path_factory.mktemp("work"), tmp_path_factory.mktemp("cache"))
+    octavo = Octavo(tmp_path_factory.mktemp("work"), with_kernels(tmp_path_factory.mktemp("cache")))
     yield octavo
     octavo.close()
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from octavo.errors import InputError, StorageError
 from octavo.util.cache import default_cache
+from octavo.util.files import is_held, take_soon
 from octavo.util.records import json_text, parse_json
 
 HOST = "127.0.0.1"
@@ -34,6 +35,7 @@ class Address:
 
     def __init__(self, kept: Path | None, port: int, token: str) -> None:
         self._kept, self.port, self.token = kept, port, token
+        self._lock: int | None = None  # held until the process ends
 
     @classmethod
     def of(cls, folder: Path) -> Address:
@@ -64,8 +66,9 @@ class Address:
         return f"http://{HOST}:{self.port}/?ticket={ticket}"
 
     def ticket(self) -> str | None:
-        """One from the server that is open there already; None where there is none."""
-        if not self.port:
+        """One from the server that is open there already; None where there is none. Only one of this user holds the
+        lock, and whoever else may listen at that port is not told the token."""
+        if self._kept is None or not self.port or not is_held(self._kept.with_suffix(".lock")):
             return None
         connection = http.client.HTTPConnection(HOST, self.port, timeout=PATIENCE)
         try:
@@ -78,18 +81,24 @@ class Address:
             connection.close()
 
     def listen(self, listening: Callable[[str, int], socket.socket], port: int | None) -> socket.socket:
-        """A socket at a port; without one, at that which the folder had last, else at any. Raises InputError."""
+        """A socket at a port; without one, at that which the folder had last, else at any. Raises InputError.
+
+        Windows that were left open tell their token to whoever took the last port, so it is worth nothing then.
+        """
         sock = None
         if port is None and self.port:
-            with suppress(InputError):
+            try:
                 sock = listening(HOST, self.port)
+            except InputError:
+                self.token = secrets.token_urlsafe(32)
         if sock is None:
             sock = listening(HOST, port or 0)
         self.port = sock.getsockname()[1]
         return sock
 
     def keep(self) -> None:
-        """Write it down for this user alone; where that cannot be, it is another one next time."""
+        """Write it down for this user alone, and hold it from now on; where that cannot be, it is another one next
+        time."""
         if self._kept is None:
             return
         with suppress(OSError):
@@ -99,6 +108,8 @@ class Address:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(json_text({"port": self.port, "token": self.token}))
             aside.replace(self._kept)
+            self._lock = os.open(self._kept.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            take_soon(self._lock)
 
 
 def show_in_browser(address: str) -> bool:

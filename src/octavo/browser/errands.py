@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +15,6 @@ from octavo.serving.errors import Refusal
 MOST = 3
 """At the same time."""
 SECONDS = 900.0
-MOST_OUTPUT = 8 * 2**20
 MOST_COMPLAINT = 1500
 
 
@@ -32,29 +32,24 @@ class Errands:
                 429, "Other texts are being looked at; this one comes next.", headers={"Retry-After": "2"}
             )
         self._running += 1
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-P",
-            "-m",
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-            limit=MOST_OUTPUT,
-        )
         try:
-            async with asyncio.timeout(SECONDS):
-                assert process.stdout is not None and process.stderr is not None
-                out, said = await asyncio.gather(bounded(process.stdout), bounded(process.stderr))
-                code = await process.wait()
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+            try:
+                async with asyncio.timeout(SECONDS):
+                    out, said = await asyncio.to_thread(process.communicate)
+            finally:
+                kill(process)  # its thread ends then, and has waited for it
         except TimeoutError:
             raise Refusal(504, "Looking at this text takes too long.") from None
         finally:
             self._running -= 1
-            kill(process)
-            await asyncio.shield(process.wait())
-        if code:
+        if process.returncode:
             raise Refusal(422, complaint(said.decode("utf-8", "replace").splitlines()) or NO_WORDS)
         return out
 
@@ -62,16 +57,7 @@ class Errands:
 NO_WORDS = "The command failed without a word; try it in a terminal."
 
 
-async def bounded(stream: asyncio.StreamReader) -> bytes:
-    """All that comes, of a stream that is not without end."""
-    read = bytearray()
-    while piece := await stream.read(2**16):
-        if len(read) < MOST_OUTPUT:
-            read += piece
-    return bytes(read)
-
-
-def kill(process: asyncio.subprocess.Process) -> None:
+def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill a process that still runs, and its children."""
     if process.returncode is None:
         with suppress(ProcessLookupError):

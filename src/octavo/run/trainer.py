@@ -331,8 +331,10 @@ class Trainer:
         return f"step {step}" if self.clock is not None else f"step {step}{sep}{self.steps}"
 
     def note(self, info: StepInfo) -> str:
-        speed = self.progress.tokens / max(self.progress.seconds, 1e-9)
-        return f"{self.at(info.step)}  loss {info.loss:.4f}  {speed:,.0f} {self.objective.unit.counted}/s"
+        progress = self.progress
+        speed = progress.tokens / max(progress.seconds, 1e-9)
+        best = f"  best validation {progress.best_loss:.4f}" if math.isfinite(progress.best_loss) else ""
+        return f"{self.at(info.step)}  loss {info.loss:.4f}{best}  {speed:,.0f} {self.objective.unit.counted}/s"
 
     def log_step(self, info: StepInfo) -> None:
         """A row of the training loss."""

@@ -189,9 +189,22 @@ def sync(path: Path) -> None:
         return
     handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)  # Windows syncs no read-only handle
     try:
-        os.fsync(handle)
+        flush_to_disk(handle)
     finally:
         os.close(handle)
+
+
+NOT_OFFERED = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP))
+"""What file systems answer that know no syncing, or no locks: shared folders, folders of phones, FUSE."""
+
+
+def flush_to_disk(handle: int) -> None:
+    """`os.fsync`, where the file system has it. Raises OSError where it failed."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in NOT_OFFERED:
+            raise
 
 
 _NUMBERED = re.compile(r"\(os error (\d+)\)")
@@ -247,12 +260,14 @@ def storage_errors(folder: Path) -> Iterator[None]:
 
 # Holding a file against other processes. The system lets go when a process dies, however it dies.
 
+_NO_LOCKS = NOT_OFFERED | {errno.ENOLCK}
 _LOOK = 0.5  # seconds between two looks at a lock that another process holds
 _GLANCE = 0.1  # seconds that a look at a lock takes at most
 
 
 def take(handle: int) -> bool:
-    """Lock an open file without waiting; whether that worked. It is held until the file is closed."""
+    """Lock an open file without waiting; whether that worked. It is held until the file is closed. A file system that
+    knows no locks keeps nobody out, and stops nobody."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -266,8 +281,8 @@ def take(handle: int) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno in _NO_LOCKS
 
 
 def take_soon(handle: int) -> bool:
@@ -292,8 +307,8 @@ def is_held(path: Path) -> bool:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False
-        except OSError:
-            return True
+        except OSError as error:
+            return error.errno not in _NO_LOCKS
     finally:
         os.close(handle)
 

@@ -25,7 +25,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from octavo.errors import StorageError
 from octavo.util.cache import default_cache
+from octavo.util.files import flush_to_disk, take
 from octavo.util.processes import plain_environment
 
 if TYPE_CHECKING:
@@ -222,26 +223,30 @@ def _compiled(asked: str, refused: list[str]) -> Iterator[Kernels]:
     if compiler is None:
         refused.append("there is no C compiler here")
         return
-    folder, key = _folder(), _key(compiler)
-    file = f"kernels-{key}.so"
-    try:
-        kept = None if folder is None else folder.read(file)
-    except OSError as error:
-        assert folder is not None
-        _say_not_kept(folder.path, error)
-        kept = folder = None
-    why = "; ".join([f"{compiler} made it here, and it proved itself", *refused])
-    if kept is not None and (found := _loaded(kept)) is not None:
-        yield Kernels(found, "compiled here", why)
-    built, found = _first_that_proves(compiler, refused)
+    found = _made(compiler, refused)
+    if found is not None:
+        yield Kernels(
+            found, "compiled here", "; ".join([f"{compiler} made it here, and it proved itself", *refused])
+        )
+
+
+def _made(compiler: str, refused: list[str]) -> ctypes.CDLL | None:
+    """The library that is kept, or a new one; by one process alone of those that begin together."""
+    file = f"kernels-{_key(compiler)}.so"
+    folder, found = _loaded_from(_folder(), file)
     if found is None:
-        return
-    if folder is not None:
-        try:
-            folder.keep(file, built)
-        except OSError as error:
-            _say_not_kept(folder.path, error)
-    yield Kernels(found, "compiled here", why)
+        with _alone(folder):
+            folder, found = _loaded_from(folder, file)
+            if found is None:
+                built, found = _first_that_proves(compiler, refused)
+                if found is not None:
+                    _keep(folder, file, built)
+    return found
+
+
+def _loaded_from(folder: PrivateFolder | None, file: str) -> tuple[PrivateFolder | None, ctypes.CDLL | None]:
+    folder, kept = _kept(folder, file)
+    return folder, None if kept is None else _loaded(kept)
 
 
 def _key(compiler: str) -> str:
@@ -355,6 +360,36 @@ def _folder() -> PrivateFolder | None:
         return None
 
 
+def _kept(folder: PrivateFolder | None, name: str) -> tuple[PrivateFolder | None, bytes | None]:
+    """A folder, or None where it is not to be used, and what is kept there."""
+    if folder is None:
+        return None, None
+    try:
+        return folder, folder.read(name)
+    except OSError as error:
+        _say_not_kept(folder.path, error)
+        return None, None
+
+
+def _keep(folder: PrivateFolder | None, name: str, content: bytes) -> None:
+    if folder is not None:
+        try:
+            folder.keep(name, content)
+        except OSError as error:
+            _say_not_kept(folder.path, error)
+
+
+@contextmanager
+def _alone(folder: PrivateFolder | None) -> Iterator[None]:
+    """What one process finds out in the context, those that wait for it can read. Where waiting is not to be had, or
+    takes too long, nobody waits."""
+    with ExitStack() as held:
+        if folder is not None:
+            with suppress(OSError):
+                held.enter_context(folder.held())
+        yield
+
+
 def _say_not_kept(folder: Path, error: OSError) -> None:
     _say(
         f"Kernels cannot be kept in {folder}, so every process tries them anew ({error.strerror or error}). "
@@ -381,22 +416,17 @@ def _processor() -> str:
 
 def _complaint(path: Path, sha256: str) -> str | None:
     """What is wrong with a library on this processor, in words; None where it proved itself. Kept once it is known."""
-    folder = _folder()
     name = f"proof-{hashlib.sha256(f'{sha256} {_processor()}'.encode()).hexdigest()[:16]}.txt"
-    try:
-        if folder is not None and (kept := folder.read(name)) is not None:
-            return kept.decode() or None
-    except OSError as error:
-        assert folder is not None
-        _say_not_kept(folder.path, error)
-        folder = None
-    complaint, lasting = _tried(path)
-    if folder is not None and lasting:
-        try:
-            folder.keep(name, (complaint or "").encode())
-        except OSError as error:
-            _say_not_kept(folder.path, error)
-    return complaint
+    folder, kept = _kept(_folder(), name)
+    if kept is None:
+        with _alone(folder):
+            folder, kept = _kept(folder, name)
+            if kept is None:
+                complaint, lasting = _tried(path)
+                if lasting:
+                    _keep(folder, name, (complaint or "").encode())
+                return complaint
+    return kept.decode() or None
 
 
 def _tried(path: Path) -> tuple[str | None, bool]:
@@ -472,7 +502,7 @@ class PrivateFolder:
                 with os.fdopen(handle, "wb") as file:
                     file.write(content + hashlib.sha256(content).digest())
                     file.flush()
-                    os.fsync(handle)
+                    flush_to_disk(handle)
                 places = self._at(aside, folder), self._at(name, folder)
                 os.replace(*places, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:
@@ -480,7 +510,22 @@ class PrivateFolder:
                     os.unlink(self._at(aside, folder), dir_fd=folder)
                 raise
             if folder is not None:
-                os.fsync(folder)
+                flush_to_disk(folder)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Within the context no other process is in one for this folder, unless it has been there for too long. Raises
+        OSError where nothing can be written."""
+        with self._opened() as folder:
+            options = os.O_RDWR | os.O_CREAT | _NO_LINK
+            handle = os.open(self._at(".lock", folder), options, 0o600, dir_fd=folder)
+            try:
+                until = time.monotonic() + 2 * PATIENCE
+                while not take(handle) and time.monotonic() < until:
+                    time.sleep(0.1)
+                yield
+            finally:
+                os.close(handle)
 
     def _at(self, name: str, folder: int | None) -> str:
         return str(self.path / name) if folder is None else name

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -150,9 +151,30 @@ def test_axes_have_round_numbers_within_their_bounds(page: Any, low: float, high
     assert all(low - 1e-9 <= each <= high * 1.001 + 1e-9 for each in found)
 
 
+def test_commands_to_copy_are_quoted_as_a_shell_wants_them(page: Any) -> None:
+    words = ["octavo", "a b", "", "it's", "$HOME`;&|", "M\u00e4rchen.txt", "-x", "a\nb", '"', "~", "x/y-1.0:@%+=,_"]
+    assert page.evaluate("(words) => octavo.typed(...words)", words) == shlex.join(words)
+
+
 def drawn(page: Any) -> str:
     """What is on the canvas of the curves."""
     return page.evaluate("document.querySelector('.oo-plot canvas').toDataURL()")
+
+
+MOVED = """async () => {
+  const plot = document.querySelector(".oo-plot"), box = plot.getBoundingClientRect(), [under, over] = plot.querySelectorAll("canvas");
+  const clear = CanvasRenderingContext2D.prototype.clearRect, cleared = [0, 0];
+  CanvasRenderingContext2D.prototype.clearRect = function (...all) {
+    cleared[[under, over].indexOf(this.canvas)]++;
+    return clear.apply(this, all);
+  };
+  for (let n = 0; n < 20; n++) {
+    plot.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 100 + 9 * n, clientY: box.top + 80, bubbles: true }));
+    for (let until = performance.now() + 5000; cleared[1] <= n && performance.now() < until;) await new Promise(requestAnimationFrame);
+  }
+  CanvasRenderingContext2D.prototype.clearRect = clear;
+  return cleared;
+}"""
 
 
 def test_curves_are_read_zoomed_and_told(window: Window, show: Callable[..., Shown]) -> None:
@@ -167,9 +189,11 @@ def test_curves_are_read_zoomed_and_told(window: Window, show: Callable[..., Sho
         page.keyboard.press("ArrowRight")
     told = page.locator(".oo-told").inner_text()
     assert "step" in told and "run-" in told
+    assert page.evaluate(MOVED) == [0, 20], "what follows the pointer draws no curve anew"
     page.keyboard.press("+")
     until(page, "location.hash.includes('zoom=')")
-    assert drawn(page) != whole
+    other = "(whole) => document.querySelector('.oo-plot canvas').toDataURL() !== whole"
+    page.wait_for_function(other, arg=whole)  # it is drawn in the next frame
     page.keyboard.press("0")
     until(page, "!location.hash.includes('zoom=')")
     box = plot.bounding_box()

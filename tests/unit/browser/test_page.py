@@ -85,13 +85,31 @@ def drop(page: Any, *files: Path) -> None:
     page.set_input_files("#oo-files", [str(file) for file in files])
 
 
+def let_fall(page: Any, *paths: Path) -> None:
+    """Drop files or folders onto the page, as a person does."""
+    session = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {"type": kind, "x": 300, "y": 300, "data": data})
+
+
+def tab_to(page: Any, what: Any) -> None:
+    """Go on by the keyboard until something has the focus."""
+    what.wait_for()
+    for _ in range(150):
+        page.keyboard.press("Tab")
+        if what.evaluate("element => element === document.activeElement"):
+            return
+    raise AssertionError(f"no key leads to {what}")
+
+
 def text_of(page: Any, pane: int = 0) -> str:
     page.wait_for_selector(f".oo-pane >> nth={pane}")
     until(page, f"document.querySelectorAll('.oo-pane')[{pane}].dataset.state === 'done'")
     return page.locator(".oo-tokens").nth(pane).inner_text()
 
 
-def test_from_a_dropped_text_to_a_model_that_one_plays_with(
+def test_from_a_text_to_a_model_that_one_plays_with_by_the_keyboard_alone(
     tmp_path: Path, book: Path, show: Show, quickly: Callable[..., None]
 ) -> None:
     folder = tmp_path / "work"
@@ -100,15 +118,31 @@ def test_from_a_dropped_text_to_a_model_that_one_plays_with(
     with opened(folder) as window:
         shown = show(window)
         page = shown.page
-        drop(page, book)
+
+        def button(name: str, role: str = "button") -> Any:
+            return page.get_by_role(role, name=name, exact=True)
+
+        asked: list[Any] = []
+        page.on("filechooser", asked.append)
+        tab_to(page, button("Choose files"))
+        page.keyboard.press("Enter")
+        while not asked:
+            page.wait_for_timeout(50)
+        asked[0].set_files(str(book))
         page.wait_for_selector("#oo-read dl", timeout=PATIENCE)
         read = page.locator("#oo-read").inner_text()
         assert "small bird" in read and "24 kB" in read
-        page.get_by_label("Minutes", exact=True).fill("1")  # the second stop: a minute
+        tab_to(page, page.get_by_label("Minutes", exact=True))
+        for _ in range(3):  # from five minutes to one
+            page.keyboard.press("ArrowLeft")
         page.wait_for_selector("#oo-minutes .oo-headline, #oo-minutes .oo-warning", timeout=PATIENCE)
-        page.get_by_label("Name of the run").fill("My bird")
+        assert page.locator(".oo-promise b").inner_text() == "60 s"
+        tab_to(page, page.get_by_label("Name of the run"))
+        page.keyboard.press("Control+A")
+        page.keyboard.type("My bird")
         shown_command = page.locator("#oo-minutes .oo-command code").inner_text()
-        page.get_by_role("button", name="Begin", exact=True).click()
+        tab_to(page, button("Begin"))
+        page.keyboard.press("Enter")
         page.wait_for_selector(".oo-job[data-job]")
         page.reload()  # in the middle
         page.wait_for_selector(READY)
@@ -117,13 +151,40 @@ def test_from_a_dropped_text_to_a_model_that_one_plays_with(
         assert "runs/My-bird" in shown_command and shown_command.startswith("octavo train --text ")
         assert "finished" in page.locator("[data-run='runs/My-bird']").inner_text()
         page.wait_for_selector(".oo-samples input[type=range]")
-        page.locator(".oo-job").get_by_role("link", name="Play with it").click()
+        tab_to(page, page.locator(".oo-job").get_by_role("link", name="Play with it"))
+        page.keyboard.press("Enter")
         page.wait_for_selector("#oo-typed", timeout=PATIENCE)
-        page.fill("#oo-typed", "The small")
+        tab_to(page, page.locator("#oo-typed"))
+        page.keyboard.press("Control+A")
+        page.keyboard.type("The small")
         page.wait_for_selector(".oo-bars li", timeout=PATIENCE)
-        page.get_by_role("button", name="Write", exact=True).click()
+        tab_to(page, button("Write"))
+        page.keyboard.press("Enter")
         assert text_of(page).startswith("The small") and len(text_of(page)) > 30
+        tab_to(page, page.locator(".oo-tokens"))
+        page.keyboard.press("ArrowRight")
+        page.wait_for_selector(".oo-picked")
         assert shown.complaints == [] and shown.elsewhere == []
+
+
+def test_a_folder_is_dropped(tmp_path: Path, book: Path, show: Show) -> None:
+    folder, novels = tmp_path / "work", tmp_path / "Novels"
+    folder.mkdir()
+    (novels / "old" / "deep").mkdir(parents=True)
+    for name in ("one.txt", "old/two.txt", "old/deep/three.txt", ".hidden", "empty.txt"):
+        shutil.copy(book, novels / name)
+    (novels / "empty.txt").write_text("")
+    with opened(folder) as window:
+        shown = show(window)
+        let_fall(shown.page, novels)
+        until(shown.page, "location.hash.includes('text=Novels')")
+        let_fall(shown.page, book)
+        until(shown.page, "location.hash.includes('text=Book')")
+        assert shown.complaints == []
+    texts = [path for path in (folder / "texts").rglob("*") if path.is_file()]
+    wanted = ["Book/Book.txt", "Novels/old/deep/three.txt", "Novels/old/two.txt", "Novels/one.txt"]
+    assert sorted(path.relative_to(folder / "texts").as_posix() for path in texts) == wanted
+    assert all(path.read_text(encoding="utf-8") == TEXT for path in texts)
 
 
 def test_a_tree_of_texts_comes_back_with_its_address(played: Window, show: Show) -> None:

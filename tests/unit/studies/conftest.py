@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,12 @@ def change(name: str, **settings: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def text(tmp_path_factory: pytest.TempPathFactory, with_kernels: Callable[[Path], Path]) -> Path:
     """A text of 120 sentences; the cache of datasets is a folder of these tests."""
     folder = tmp_path_factory.mktemp("study")
     order = (7 * n * n + 3 * n for n in range(120))
     (folder / "text.txt").write_text("".join(SENTENCES[n % 11 % 4] for n in order))
+    with_kernels(folder / "cache")
     return folder / "text.txt"
 
 

@@ -4,7 +4,8 @@ import { say } from "../strings";
 import { Jobs, start } from "./jobs";
 import { Command, RunPicker, Trouble } from "./pieces";
 import { address, put, useRoute } from "./route";
-import { runsOf, useThings, type Exported } from "./things";
+import { typed } from "./shell";
+import { runsOf, useThings, type About, type Exported } from "./things";
 import { ago, useWords } from "./words";
 
 const TARGETS = ["hf", "gguf", "onnx", "torch"];
@@ -29,7 +30,7 @@ export function Away() {
         {counts && <p class="oo-note">{s.networkOnly}</p>}
         <p><button type="button" class="oo-primary oo-large" onClick={pack}>{s.pack}</button></p>
         <Trouble of={trouble} />
-        <Command words={`octavo export ${run.path} --to ${target} --out exports/${run.path.split("/").pop()}-${target}${counts ? " --network-only" : ""}`} />
+        <Command words={typed("octavo", "export", run.path, "--to", target, "--out", `${them.get<About>("about")!.folder}/exports/${run.path.split("/").pop()}-${target}`, ...(counts ? ["--network-only"] : []))} />
       </section>
       <section id="oo-packed">
         <h2>{s.packed}</h2>
@@ -47,8 +48,8 @@ export function Away() {
       </section>
       <section>
         <h2>{s.alsoTitle}</h2>
-        <Command label={s.alsoServe} words={`octavo serve ${run.path}`} />
-        <Command label={s.alsoPage} words={`octavo explain ${run.path} --out model.html`} />
+        <Command label={s.alsoServe} words={typed("octavo", "serve", run.path)} />
+        <Command label={s.alsoPage} words={typed("octavo", "explain", run.path, "--out", "model.html")} />
         <p class="oo-note">{say(s.alsoFolder, { path: run.path })}</p>
       </section>
     </div>

@@ -33,6 +33,7 @@ export interface ChartProps {
   words: { help: string; nothing: string; reset: string };
 }
 
+const NONE: never[] = []; // always the same one, or every curve would be drawn anew
 const LEFT = 52, RIGHT = 14, TOP = 12, BOTTOM = 30, MOST_TOLD = 10;
 
 interface Scale { from: number; to: number; low: number; high: number; x: (v: number) => number; y: (v: number) => number; back: (pixel: number) => number }
@@ -97,7 +98,7 @@ const big = (x: number): string =>
   Math.abs(x) >= 1e9 ? `${+(x / 1e9).toPrecision(3)}G` : Math.abs(x) >= 1e6 ? `${+(x / 1e6).toPrecision(3)}M` : Math.abs(x) >= 1e4 ? `${+(x / 1e3).toPrecision(3)}k` : `${+x.toPrecision(4)}`;
 
 export function Chart(props: ChartProps) {
-  const { curves, logX, logY, zoom, theme, words } = props, bands = props.bands ?? [], marks = props.marks ?? [];
+  const { curves, logX, logY, zoom, theme, words } = props, bands = props.bands ?? NONE, marks = props.marks ?? NONE;
   const height = props.height ?? 340, format = props.format ?? short;
   const box = useRef<HTMLDivElement>(null), under = useRef<HTMLCanvasElement>(null), over = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(600), [at, setAt] = useState<number | null>(null), [drag, setDrag] = useState<[number, number] | null>(null);

@@ -5,6 +5,7 @@ import { openWindow, ticketed } from "./api";
 import { Jobs, start } from "./jobs";
 import { Command, RunPicker, shortName, Trouble } from "./pieces";
 import { address, put, useRoute } from "./route";
+import { typed } from "./shell";
 import { runsOf, useThings, type Job } from "./things";
 import { useWords } from "./words";
 
@@ -29,13 +30,13 @@ export function Inside() {
     <div class="oo-inside" id="oo-inside">
       <div class="oo-lead"><h1>{s.insideTitle}</h1><p>{s.insideLead}</p></div>
       <div class="oo-pick"><RunPicker label={s.model} runs={able} run={run.id} pick={(id) => put({ run: id })} />
-        {run.task === "text" || run.task === "chat" || !run.task ? <button type="button" class={run.explained ? "" : "oo-primary"} disabled={making} onClick={make}>{run.explained ? s.insideAgain : s.insideMake}</button> : null}
+        {run.task === "text" || run.task === "chat" || !run.task ? <button type="button" class={which ? "" : "oo-primary"} disabled={making} onClick={make}>{which ? s.insideAgain : s.insideMake}</button> : null}
         {query && <button type="button" onClick={() => openWindow("/api/page", query).catch(setTrouble)}>{s.insideWhole}</button>}</div>
       {!run.explained && <p class="oo-note">{run.report ? s.insideNot : s.insideMakeNote}</p>}
       <Trouble of={trouble} />
       <Jobs kinds={["explain"]} />
-      <Command words={`octavo explain ${run.path} --out ${run.path}/explain.html`} />
-      {source && <iframe class="oo-frame" key={source} src={source} sandbox="allow-scripts" title={say(s.insideFrame, { name: shortName(run.id) })} />}
+      {source && <iframe class="oo-frame" key={source} src={`${source}#look-inside`} sandbox="allow-scripts" title={say(s.insideFrame, { name: shortName(run.id) })} />}
+      <Command words={typed("octavo", "explain", run.path, "--out", `${run.path}/explain.html`, "--force")} />
     </div>
   );
 }

@@ -6,6 +6,7 @@ import { start } from "./jobs";
 import { Command, Trouble } from "./pieces";
 import type { Model } from "./play";
 import { go } from "./route";
+import { typed } from "./shell";
 import { useWords } from "./words";
 
 interface Kept { choices: number; thumbs: number; pairs: number; path: string }
@@ -19,7 +20,7 @@ export function Judged({ model }: { model: Model }) {
     return () => removeEventListener("octavo-judged", load);
   }, [model.run.id]);
   if (!kept) return null;
-  const words = `octavo tune dpo ${model.run.path} --text ${kept.path}`;
+  const words = typed("octavo", "tune", "dpo", model.run.path, "--text", kept.path);
   return (
     <section class="oo-judged" id="oo-judged" data-pairs={kept.pairs}>
       <h2>{s.judgeTitle}</h2>

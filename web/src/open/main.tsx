@@ -4,9 +4,10 @@ import { Page } from "./page";
 import { things } from "./things";
 import * as series from "./series";
 import { curves } from "./curves";
+import { typed } from "./shell";
 import "./open.css";
 
 // For the console, and for tests.
-Object.assign(window, { octavo: { things, series, curves } });
+Object.assign(window, { octavo: { things, series, curves, typed } });
 render(<Page />, document.getElementById("octavo-open")!);
 void things.follow();

@@ -52,7 +52,7 @@ function Frame() {
         document.getElementById("content")?.focus();
       }}>{s.skip}</a>
       <header class="oo-top">
-        <a class="oo-name" href={address("start")}><Mark />{s.title}</a>
+        <a class="oo-name" href={address("start")}><Mark /><span>{s.title}</span></a>
         <nav aria-label={s.navigation}>
           {VIEWS.map((each) => <a key={each} href={address(each)} aria-current={each === view ? "page" : undefined}>{s.views[each]}</a>)}
         </nav>

@@ -1,4 +1,5 @@
 // Small things that several views show.
+import { Fragment } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { say } from "../strings";
 import { Refused } from "./api";
@@ -33,7 +34,7 @@ export function Command({ words, label }: { words: string; label?: string }) {
   return (
     <div class="oo-command">
       <span>{label ?? s.commandLabel}</span>
-      <code>{words}</code>
+      <code>{words.split(" ").map((word, n) => <Fragment key={n}>{n ? " " : ""}<span>{word}</span></Fragment>)}</code>
       <button type="button" onClick={copy}>{copied ? s.copied : s.copy}</button>
     </div>
   );

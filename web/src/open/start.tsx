@@ -5,13 +5,14 @@ import { asked, Refused } from "./api";
 import { Jobs, start } from "./jobs";
 import { Command, Trouble } from "./pieces";
 import { go, put, useRoute } from "./route";
+import { typed } from "./shell";
 import { things, useThings, type About, type Text } from "./things";
 import { chosen, dropped, MOST_FILE, MOST_FILES, MOST_TOGETHER, nameOf, send, type Dropped, type Sending } from "./upload";
 import { bytesOf, count, minutesOf, useWords } from "./words";
 
 /** Minutes that can be chosen. */
 export const STOPS = [0.5, 1, 2, 3, 5, 8, 10, 15, 20, 30, 45, 60, 90, 120, 180, 240, 360, 480, 720];
-const SHOWN = "sampling.every=0.1 training.keep_for_story=12"; // as octavo/browser/acting.py has them
+const SHOWN = ["sampling.every=0.1", "training.keep_for_story=12"]; // as octavo/browser/acting.py has them
 const FIRST = 5, REST = 450, LITTLE = 20_000;
 
 interface Looked {
@@ -92,7 +93,7 @@ export function Start() {
             <p>{say(s.taking, { name: sending.name, done: bytesOf(sending.now?.done ?? 0), all: bytesOf(sending.now?.all ?? 0) })}{sending.now && sending.now.of > 1 ? `, ${say(s.takingFiles, { n: sending.now.at, all: sending.now.of })}` : ""} <button type="button" onClick={() => sending.stop.abort()}>{s.cancel}</button></p>
           </div>
         )}
-        {tooLarge && <div role="alert"><p class="oo-warning">{say(s.tooLarge, { name: tooLarge.path, size: bytesOf(tooLarge.file.size) })}</p><Command words={`octavo train --text ${quoted(tooLarge.path)} --minutes 5`} /></div>}
+        {tooLarge && <div role="alert"><p class="oo-warning">{say(s.tooLarge, { name: tooLarge.path, size: bytesOf(tooLarge.file.size) })}</p><Command words={typed("octavo", "train", "--text", tooLarge.path, "--minutes", "5")} /></div>}
         <Trouble of={trouble} />
         {texts.length > 0 && (
           <div class="oo-texts"><h3>{s.earlier}</h3><ul>
@@ -146,7 +147,7 @@ function Chosen({ text }: { text: Text }) {
             {looked.bytes < LITTLE && <p class="oo-warning">{s.short}</p>}
             {[...looked.said, ...looked.notes].map((note) => <p class="oo-note" key={note}>{note.replace(`${things.get<About>("about")?.folder}/texts/${text.id}/`, "")}</p>)}
             <h3>{s.begins}</h3>
-            <pre class="oo-text oo-small" tabIndex={0}>{looked.begins} …</pre>
+            <pre class="oo-text oo-small" tabIndex={0}>{looked.begins.replace(/\n{3,}/g, "\n\n")} …</pre>
           </>
         )}
       </section>
@@ -203,7 +204,7 @@ function Minutes({ text, letters }: { text: Text; letters: number }) {
     setBusy(false);
   };
   const out = `${things.get<About>("about")?.runs ?? "runs"}/${name.trim().replace(/[^\p{L}\p{N}_.+-]+/gu, "-") || "model"}`;
-  const words = `octavo train --text ${quoted(text.path)} --minutes ${minutes} --out ${quoted(out)} ${SHOWN}`;
+  const words = typed("octavo", "train", "--text", text.path, "--minutes", String(minutes), "--out", out, ...SHOWN);
   return (
     <section id="oo-minutes" data-known={known.size}>
       <h2>{s.minutesTitle}</h2>
@@ -258,5 +259,3 @@ function Foretold({ known, place }: { known: Map<number, Promise_>; place: numbe
     </div>
   );
 }
-
-const quoted = (path: string): string => (/^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replace(/'/g, "'\"'\"'")}'`);

@@ -41,17 +41,18 @@ export function Watch() {
   const shown = wanted.filter((id) => known.has(id)), missing = wanted.filter((id) => !known.has(id));
   const focus = known.get(at.get("focus") ?? "") ?? known.get(shown[0] ?? "");
   const show = (ids: string[]) => put({ run: ids, none: ids.length ? null : "1" });
-  if (!every.length)
+  if (!every.length) {
+    const coming = them.all<Job>("job").some((job) => job.running);
     return (
       <>
         <Jobs kinds={["train", "more", "demo", "tune"]} />
         <section class="oo-empty">
           <h1>{s.watchTitle}</h1>
-          <p>{s.noRuns}</p>
-          <p><a class="oo-button oo-primary" href={address("start")}>{s.startOne}</a></p>
+          {coming ? <p class="oo-note oo-busy" role="status">{s.runComing}</p> : <><p>{s.noRuns}</p><p><a class="oo-button oo-primary" href={address("start")}>{s.startOne}</a></p></>}
         </section>
       </>
     );
+  }
   return (
     <div class="oo-watch">
       <div class="oo-lead"><h1>{s.watchTitle}</h1><p>{s.watchLead}</p></div>
@@ -170,8 +171,7 @@ function Curves({ runs, studies }: { runs: Run[]; studies: Study[] }) {
           {Object.keys(s.overs).map((key) => <option key={key} value={key}>{s.overs[key]}</option>)}
         </select></label>
         {!chosen.startsWith("validation.") && <label class="oo-smooth">{s.smoothing} <input type="range" min="0" max="0.99" step="0.01" value={share} onInput={(event) => put({ smooth: event.currentTarget.value })} /><output>{share.toFixed(2)}</output></label>}
-        {check("logx", s.logX, logX)}{check("logy", s.logY, logY)}
-        {studies.length > 0 && check("bands", s.bands, grouped)}
+        <span class="oo-checks">{check("logx", s.logX, logX)}{check("logy", s.logY, logY)}{studies.length > 0 && check("bands", s.bands, grouped)}</span>
       </div>
       <Chart label={name} xLabel={s.overs[over] ?? over} yLabel={name} curves={drawn.one} bands={drawn.bands} logX={logX} logY={logY} zoom={zoom} theme={theme}
         onZoom={(zoom) => put({ zoom: zoom && zoom.map((x) => x.toPrecision(7)).join("_") })}
@@ -207,7 +207,6 @@ function About({ run }: { run: Run }) {
       {run.damage && <p class="oo-warning">{say(s.damage, { why: run.damage })}</p>}
       {run.changed.length > 0 && <p class="oo-warning">{say(s.textChanged, { text: run.changed.join(", ") })}</p>}
       <dl class="oo-facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
-      {run.verdict.length > 0 && <><h3>{s.said}</h3><ul class="oo-said">{run.verdict.map((each) => <li key={each}>{each}</li>)}</ul></>}
       {run.held && !job && <p class="oo-note">{s.heldElsewhere}</p>}
       <div class="oo-actions">
         {run.checkpoints.length > 0 && <a class="oo-button oo-primary" href={address("play", { run: run.id })}>{s.playIt}</a>}
@@ -217,8 +216,9 @@ function About({ run }: { run: Run }) {
         {run.report && <button type="button" onClick={() => openWindow("/api/page", { run: run.id, which: "report" }).catch(setTrouble)}>{s.report}</button>}
       </div>
       <Trouble of={trouble} />
-      {run.next && <Command words={run.next} />}
       <Samples run={run} />
+      {run.verdict.length > 0 && <><h3>{s.said}</h3><ul class="oo-said" lang="en">{run.verdict.map((each) => <li key={each}>{each}</li>)}</ul></>}
+      {run.next && <Command words={run.next} />}
     </section>
   );
 }
