@@ -73,7 +73,7 @@ def judged_in(size: Size, steps: int) -> int:
     return int(min(max(LOOKING * steps * size.step_tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
-def counts_here() -> dict[str, Any]:
+def counts_here() -> Mapping[str, Any]:
     """What counts beside the network: a context mixer, or n-grams where there is no kernel for one."""
     from octavo.ngram.mixing import compiled
 
@@ -109,7 +109,7 @@ def recipe_of(
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,
             "dropout": dropout,
-            "counts": counts_here(),
+            "counts": dict(counts_here()),
             "initialization": {"kind": "zero_output", "embedding_std": 0.1},
         },
         "training": {

@@ -13,7 +13,6 @@ from octavo.config import Recipe
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.evaluation.by_position import Places
-from octavo.evaluation.reading_on import Heard
 from octavo.evaluation.result import Baseline, Evaluation, Figures, Metrics
 from octavo.evaluation.score import Score, score
 from octavo.model.base import LanguageModel
@@ -28,8 +27,16 @@ from octavo.util.console import Console
 from octavo.util.records import plain
 
 if TYPE_CHECKING:
+    from octavo.evaluation.reading_on import Heard
     from octavo.evaluation.samples import GeneratedTexts
     from octavo.evaluation.units import UnitScores
+
+
+def heard_of(model: LanguageModel, split: Split) -> Heard | None:
+    """What gathers what a context mixer hears of the network in a split; None where there is none."""
+    from octavo.evaluation.reading_on import Heard
+
+    return Heard.of(model, split.tokens)
 
 
 def evaluate_split(
@@ -140,7 +147,7 @@ def evaluate_run(
         runtime,
         console,
         started=run.started,
-        heard=Heard.of(run.model, split.tokens),
+        heard=heard_of(run.model, split),
     )
     evaluation = with_start(judge(run.model, context, step=run.step), context)
     tokens = len(train.tokens) if train else 0
@@ -181,7 +188,7 @@ def evaluate_own(
         console,
         dataset=dataset,
         started=run.started,
-        heard=Heard.of(model, dataset.validation.tokens),
+        heard=heard_of(model, dataset.validation),
     )
     evaluation = with_start(judge(model, context, step=run.step), context)
     written = task.write(model, dataset, recipe)

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from octavo.config import Recipe
 from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError, OctavoError
-from octavo.evaluation.reading_on import Heard
 from octavo.evaluation.result import merged
 from octavo.model.base import LanguageModel
 from octavo.report import ReportData, write_report
 from octavo.run.data import build_dataset
-from octavo.run.evaluate import Evaluable, evaluate_split, figures_of, on_cpu, refuse_other_text, whole_split
+from octavo.run.evaluate import (
+    Evaluable,
+    evaluate_split,
+    figures_of,
+    heard_of,
+    on_cpu,
+    refuse_other_text,
+    whole_split,
+)
 from octavo.task import EvaluationContext, read_evaluation, task_of
 from octavo.training.device import Runtime
 from octavo.util.console import Console
 from octavo.util.files import replace_text
 from octavo.util.records import json_text
+
+if TYPE_CHECKING:
+    from octavo.evaluation.reading_on import Heard
 
 KEPT = (
     "loss",
@@ -71,7 +81,7 @@ def look(
             runtime,
             console,
             started=run.started,
-            heard=Heard.of(run.model, split.tokens),
+            heard=heard_of(run.model, split),
             earlier=heard_before(run.model, dataset, recipe, runtime),
             alone=audits,
         )
@@ -107,7 +117,7 @@ def look(
 def heard_before(model: LanguageModel, dataset: Dataset, recipe: Recipe, runtime: Runtime) -> Heard | None:
     """What a context mixer hears of the network in the validation split, which stands before the test split."""
     split = dataset.validation
-    if (found := Heard.of(model, split.tokens)) is None:
+    if (found := heard_of(model, split)) is None:
         return None
     if (known := found.known()) is not None:
         return known
