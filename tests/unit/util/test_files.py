@@ -15,8 +15,8 @@ from safetensors import SafetensorError
 
 from octavo.errors import InputError, StorageError
 from octavo.util.files import (
-    file_hash,
     circular,
+    file_hash,
     folder_aside,
     from_home,
     inside,
