@@ -108,7 +108,12 @@ def by_uvx(place: Place, whole: bool, compiler: bool) -> dict[str, Any]:
             re.search(r"torch-([\d.]+)\+cpu", path.name) for path in place.torch.glob("torch-*+cpu-*")
         )
         torch = ["--with", f"torch=={found[1]}+cpu"] if found else []
-    own = place.environment(*([] if compiler else [Path(place.uvx).parent]))
+    tools = place.folder / "tools"
+    tools.mkdir()
+    for name in ("dirname", "realpath"):  # for the line that uv has in front of a program
+        if found_there := shutil.which(name):
+            (tools / name).symlink_to(found_there)
+    own = place.environment(*([] if compiler else [tools]))
     command = [place.uvx, "--python", PYTHON, *torch, *place.links, "octavo", "demo"]
     return {"install": None, **demo(command, own, place.folder, whole)}
 
