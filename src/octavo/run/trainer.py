@@ -449,6 +449,7 @@ class Trainer:
         """A checkpoint of this step; `last` and perhaps `best` lead to it; old ones go."""
         self.refuse_infinite()
         started, first = time.monotonic(), self.world.first
+        self.model.settle()
         weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
         memory = learning_tensors(self.model, self.optimizers, keep=first)
         others = {} if self.own is None else self.own.tensors(self.progress.step)
