@@ -4,8 +4,8 @@
     python benchmarks/endings.py --out endings.jsonl --table results/endings.md
 
 A promise is made from the validation split and audited on the test split, the last twentieth of a text. Both are
-predicted here by counting, as the dial reads them (`auto.facts`): the best n-gram of the training text with what the
-text has said so far, bits per byte. *found* is the test split's less the validation split's; *own* is by how much
+predicted here by counting, as the dial reads them (`auto.facts`): a context mixer that has read what stands before
+and reads on, bits per byte. *found* is the test split's less the validation split's; *own* is by how much
 places in the middle of the training text differ from each other in the same way (standard deviation).
 
 *code* is packages of Python, modules of its standard library and headers in C and C++, *documents* Markdown and
@@ -34,21 +34,17 @@ from octavo.auto.facts import (
     CODE,
     EASY,
     HARDER,
-    JUDGED,
-    LIMIT,
     OWN,
     PLACES_APART,
     PROSE,
-    counting,
     end_spread,
     readings,
-    spaced,
     unlike,
 )
 from octavo.auto.train import LIKELY
 from octavo.data import Dataset
 from octavo.errors import OctavoError
-from octavo.ngram.kneser_ney import KneserNey
+from octavo.ngram.mixing_counts import MixingCounts
 from octavo.util.console import Console
 
 FREEDOM = 4
@@ -61,28 +57,28 @@ Row = dict[str, Any]
 
 def ending(path: Path, kind: str) -> Row:
     """Of one text."""
-    (facts, dataset, _), *_ = readings([path], (), Console(quiet=True))
-    train = np.asarray(dataset.train.tokens[-LIMIT:])
-    length = len(dataset.validation.tokens)
-    own = unlike(train, length, vocab_size=facts.vocabulary, order=facts.order)
-    model = KneserNey(train, vocab_size=facts.vocabulary, highest=facts.order)
+    read, *_ = readings([path], (), Console(quiet=True))
+    facts, counts = read.facts, read.counts
+    assert isinstance(counts, MixingCounts), "a C compiler"
+    own = unlike(counts.nats / math.log(2), facts.validation_tokens) * read.tokens_a_byte
     return {
         "text": path.stem,
         "kind": kind,
         "bytes": facts.train_bytes,
-        "own": own * (length - 1) / facts.validation_bytes,
-        "bits": facts.ngram,
+        "own": own,
+        "bits": facts.counted,
         "symbols": round(facts.symbols, 5),
-        "found": test_bits(model, dataset) - facts.ngram,
+        "found": test_bits(counts, read.dataset) - facts.counted,
     }
 
 
-def test_bits(model: KneserNey, dataset: Dataset) -> float:
-    """Bits per byte of the test split."""
+def test_bits(counts: MixingCounts, dataset: Dataset) -> float:
+    """Bits per byte of the test split, after the validation split."""
     assert dataset.test is not None
-    tokens = np.asarray(dataset.test.tokens)
-    bits = counting(model, tokens, spaced(1, len(tokens), JUDGED))
-    return float(bits.mean()) * (len(tokens) - 1) / dataset.test.bytes
+    before, tokens = (np.asarray(split.tokens) for split in (dataset.validation, dataset.test))
+    mixer = counts.alone.copy(more=2 * (len(before) + len(tokens)))
+    mixer.read(before)
+    return float(mixer.read(tokens)[1:].astype(np.float64).sum()) / math.log(2) / dataset.test.bytes
 
 
 class Way(NamedTuple):

@@ -26,12 +26,21 @@ import torch
 
 import regret
 from common import keep_row, rows_in
-from octavo.auto.facts import LEAST, MARGIN, MOST, SIZE, Pilot, counting
+from octavo.auto.facts import LEAST, MARGIN, MOST, SIZE, Pilot, Reading, counted, counting
 from octavo.auto.family import BYTES, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
-from octavo.config import check
+from octavo.config import Recipe, check
 from octavo.evaluation.baselines import HIGHEST
+from octavo.evaluation.reading_on import reading_on
+from octavo.model.base import LanguageModel
 from octavo.ngram.kneser_ney import KneserNey, best_order
-from octavo.run.data import build_batches, build_dataset, held_out_of, with_rows_held_out
+from octavo.run.data import (
+    build_batches,
+    build_dataset,
+    evaluated_on,
+    held_out_of,
+    rows_at_once,
+    with_rows_held_out,
+)
 from octavo.run.evaluate import evaluate_split
 from octavo.run.train import fresh_model
 from octavo.training.device import Runtime, keep_memory
@@ -79,10 +88,29 @@ def ngram(dataset: Any) -> float:
     return float(counting(model, tokens, np.arange(1, len(tokens))).sum()) / dataset.validation.bytes
 
 
+def read_as(dataset: Any, way: str) -> Reading:
+    """A dataset with what counting alone tells of it."""
+    return counted(dataset, check(recipe_of(SIZES[0], steps=1, tokenizer=WAYS[way])), WAYS[way])
+
+
 def start(dataset: Any, way: str) -> float:
     """Bits per byte there of a model before its first step."""
-    split = dataset.validation
-    return Pilot(dataset, WAYS[way]).before * (len(split.tokens) - 1) / split.bytes
+    read = read_as(dataset, way)
+    return read.facts.start if read.facts.mixed else Pilot(read).before * read.tokens_a_byte
+
+
+def reached(model: LanguageModel, dataset: Any, recipe: Recipe, runtime: Runtime) -> float:
+    """Bits per byte there of a model that has learned; of one that reads on where its counts can."""
+    split, tokenizer = dataset.validation, dataset.tokenizer
+    rows = rows_at_once(recipe, tokenizer, runtime.device)
+    batches = evaluated_on(split, recipe, tokenizer, rows=rows)
+    found = reading_on(model, batches, recipe.objective.build(), np.asarray(split.tokens))
+    if found is not None:
+        return float(found.as_dict(split.bytes)["bits_per_byte"])
+    recipe = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": None})})
+    bits = evaluate_split(model, split, recipe, tokenizer, runtime).bits_per_byte
+    assert bits is not None, "a text"
+    return bits
 
 
 def one(
@@ -122,8 +150,6 @@ def one(
     began = time.process_time()
     losses = [info.loss for info in loop]
     seconds = time.process_time() - began
-    recipe = recipe.model_copy(update={"evaluation": recipe.evaluation.model_copy(update={"tokens": None})})
-    found = evaluate_split(model, dataset.validation, recipe, dataset.tokenizer, runtime)
     return {
         **dataclasses.asdict(size),
         "read_as": way,
@@ -132,7 +158,7 @@ def one(
         "parameters": sum(p.numel() for p in model.parameters()),
         "tokens": steps * size.step_tokens,
         **sizes_of(dataset),
-        "bits_per_byte": found.bits_per_byte,
+        "bits_per_byte": reached(model, dataset, recipe, runtime),
         "train_loss": statistics.mean(losses[-20:]),
         "seed": seed,
         "cpu_seconds": round(seconds, 1),
@@ -194,7 +220,7 @@ def of_dial(given: argparse.Namespace) -> None:
             dataset = build_dataset(check(tree | {"corpus": {"kind": "files", "paths": [str(path)]}}), QUIET)
             text = {"text": path.stem, "length": dataset.train.bytes}
             before = {"ngram": ngram(dataset), "start": start(dataset, way), "read_as": way}
-            pilot = Pilot(dataset, WAYS[way])
+            pilot = Pilot(read_as(dataset, way))
             came = [
                 (SIZE, steps, before["start"] * (pilot.share(steps, QUIET) or 1)) for steps in (LEAST, MOST)
             ]

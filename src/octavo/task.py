@@ -29,6 +29,7 @@ from octavo.util.records import read_record
 
 if TYPE_CHECKING:
     from octavo.evaluation.diagnostics import Rivals
+    from octavo.evaluation.reading_on import Heard
     from octavo.evaluation.samples import GeneratedTexts
 
 USUAL = "text"
@@ -61,6 +62,9 @@ class EvaluationContext:
         train: what it learned from; None where that is gone, or another one now.
         dataset: the dataset whose validation split `split` is; None where it is another split or text.
         started: the model as it was before its first step, where it began with a run's weights.
+        heard: gathers what a context mixer hears of the network while the split is scored; None where there is none.
+        earlier: the same of the split that stands before, which counts may read on in.
+        alone: whether nothing simpler is to stand beside the model.
     """
 
     recipe: Recipe
@@ -71,6 +75,9 @@ class EvaluationContext:
     console: Console
     dataset: Dataset | None = None
     started: LanguageModel | None = None
+    heard: Heard | None = None
+    earlier: Heard | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True)

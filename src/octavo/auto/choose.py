@@ -177,7 +177,7 @@ def choices(
     if facts.piloted is not None:  # it chooses nothing: one run of the smallest does not compare others
         told = law.known(facts.piloted, *pilot_point(facts))
         found = [_with_expected(choice, facts, told) for choice in found]
-    if facts.order == 1:  # no context tells anything, as in random letters: there is nothing to learn
+    if facts.idle:  # no context tells anything, as in random letters: there is nothing to learn
         found = [replace(choice, bits=facts.start + facts.drift) for choice in found]
     return found
 
@@ -311,13 +311,15 @@ def reasons(
 
 def of_counts(facts: TextFacts) -> str:
     """What counting knows of the text, in a sentence."""
-    said = (
-        f"the best n-gram, of {facts.order} token{'s' * (facts.order > 1)}, and what the text has said so far have "
-        f"{facts.ngram:.3f} bits per byte, {facts.start:.3f} where a gate mixes them for each token; "
+    by = (
+        "a context mixer that reads on has"
+        if facts.mixed
+        else "the best n-gram and what the text has said so far have"
     )
-    if facts.order == 1:
+    said = f"counting alone, {by} {facts.counted:.3f} bits per byte; "
+    if facts.idle:
         return f"{said}no token tells what comes after it, so there is next to nothing to learn."
-    return f"{said}beside them the model need not learn what counting knows."
+    return f"{said}beside it the model need not learn what counting knows."
 
 
 def of_dropout(best: Choice, weights: float) -> str:
@@ -369,11 +371,11 @@ def read_as(facts: TextFacts) -> str:
     size = f"{facts.vocabulary:,} tokens of {facts.bytes_per_token:.1f} bytes"
     other = next(name for name in names if name != kind)
     why = (
-        f"their best n-gram has {facts.ngram:.3f} bits per byte, that of {names[other]} {facts.others[other]:.3f}"
+        f"counting alone has {facts.counted:.3f} bits per byte, of {names[other]} {facts.others[other]:.3f}"
         if other in facts.others
         else f"there was no time to try {names[other]}"
     )
-    if facts.others.get(other, math.inf) < facts.ngram:
+    if facts.others.get(other, math.inf) < facts.counted:
         why += ", too little better for what new words cost them"
     return f"{names[kind]} ({size}): {why}."
 

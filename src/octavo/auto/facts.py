@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +18,23 @@ from octavo.config import Recipe, check, override_key, override_words
 from octavo.corpus.languages import spoken
 from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError, MissingExtra
-from octavo.evaluation.baselines import HIGHEST, LIMIT
+from octavo.evaluation.baselines import HIGHEST, LIMIT, unigram_loss
+from octavo.evaluation.reading_on import reading_on
 from octavo.model.base import build_model
 from octavo.ngram.gate import best_weights, one_thread
 from octavo.ngram.kneser_ney import KneserNey, best_order
-from octavo.ngram.mixture import Counts
+from octavo.ngram.mixing_counts import Mixer, MixingCounts
+from octavo.ngram.mixture import CountedText
 from octavo.ngram.recent import Texts
-from octavo.run.data import Paths, build_batches, build_dataset, held_out_of, with_rows_held_out
+from octavo.run.data import (
+    Paths,
+    build_batches,
+    build_dataset,
+    evaluated_on,
+    held_out_of,
+    rows_at_once,
+    with_rows_held_out,
+)
 from octavo.run.evaluate import evaluate_split, evaluated_by
 from octavo.run.settings import resolve
 from octavo.task import task_of
@@ -42,9 +53,8 @@ LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
-PLACES, EARLIEST, COMPARED = 8, 0.3, 300_000
-"""Of a training text at which what follows is compared with what comes after that, from which share of it on, and
-tokens before each that are counted at most."""
+PLACES, EARLIEST = 8, 0.3
+"""Of a training text at which what follows is compared with what comes after that, and from which share of it on."""
 HARDER = 0.03
 """Bits per byte by which the end of a text is harder, in the middle, than what stands before it."""
 PROSE, PLACES_APART, OWN = 0.105, 0.06, 0.45
@@ -56,7 +66,9 @@ many: what repeats itself may end in something new. Its places tell nothing. Fit
 SYMBOLS, FEW_SYMBOLS, MANY_SYMBOLS = "{}[]<>=_\\|&*+#$%@^~`/", 0.01, 0.03
 """Characters of code and markup, and their share of a text up to which it is prose and from which on it is not."""
 JUDGED = 200_000
-"""Tokens at most that counting is judged by."""
+"""Tokens at most that n-grams are judged by."""
+TELLING = 0.005
+"""The share by which counting must be better than how often each token comes, or nothing tells what comes next."""
 BEGIN = 20_000
 """Tokens of the validation split, from its beginning, that a model is judged by before it learns."""
 
@@ -72,18 +84,18 @@ class TextFacts:
         alphabet: different characters of the training split (of a long text, of its beginning).
         train_tokens, validation_tokens, test_tokens, vocabulary: of this tokenizer.
         train_bytes, validation_bytes: UTF-8.
-        ngram: bits per byte of counting on the validation split: the best n-gram with what the text has said so far.
-        counted: the least that counting reaches there: that, or context mixing.
-        begin: the same of the first `BEGIN` tokens alone, in bits per token.
-        order: of that n-gram.
-        start: bits per byte there of a model before its first step: n-grams of all lengths and what the text has said
-            so far, mixed by gates.
+        counted: bits per byte of counting alone on the validation split: of a context mixer that reads on, or where
+            there is no compiler for one, of the best n-gram with what the text has said so far.
+        mixed: whether it is of a context mixer.
+        start: bits per byte there of a model before its first step.
+        idle: whether no token tells what comes after it, as in random letters.
+        token_seconds: that counting takes for a token.
         drift: how much harder than the validation split the test split should be, in bits per byte; 0 where documents
             are held out by chance.
         spread: standard deviation of that.
         symbols: of its characters, the share of `SYMBOLS` (of a long text, of its beginning).
         languages: of the training split, code → share, by samples; empty where they were not looked at.
-        others: bits per byte of the best n-gram by the kind of tokenizer, where the text was read in another way too.
+        others: bits per byte of counting by the kind of tokenizer, where the text was read in another way too.
         piloted: what a pilot had after its steps, as a share of what it had before; None without one.
         pilot_steps: these.
         pilot_seconds: that it took.
@@ -99,11 +111,11 @@ class TextFacts:
     train_bytes: int
     validation_bytes: int
     vocabulary: int
-    ngram: float
     counted: float
-    begin: float
-    order: int
+    mixed: bool
     start: float
+    idle: bool
+    token_seconds: float
     drift: float
     spread: float
     symbols: float = 0.0
@@ -126,21 +138,17 @@ def survey(
     *,
     seconds: float = math.inf,
 ) -> tuple[TextFacts, Pilot]:
-    """The best of a text's `readings`, beside the others; and a model of it that has not learned yet. The baselines of
-    a run on this reading are counted, too, for there are cores to spare."""
-    (read, dataset, recipe), *others = readings(text, overrides, console, seconds=seconds)
-    refuse_too_short(dataset, recipe)
-    task_of(recipe).count_ahead(dataset, recipe)
-    drift = Meanwhile(lambda: with_drift(read, dataset))
-    pilot = Pilot(dataset, read.tokenizer, tokens=BEGIN)
-    best = drift.result()
+    """The best of a text's `readings`, beside the others; and a model of it that has not learned yet. Another thread
+    counts the baselines of a run on this reading, for there are cores to spare."""
+    best, *others = readings(text, overrides, console, seconds=seconds)
+    refuse_too_short(best.dataset, best.recipe)
+    task_of(best.recipe).count_ahead(best.dataset, best.recipe)
+    facts, pilot = best.facts, Pilot(best)
     if seconds >= UNHURRIED:
-        best = replace(best, languages=languages_of(dataset.train.text_path))
-    beside = task_of(recipe).cached_baselines(dataset, recipe, Console(quiet=True))
-    if "mixing" in beside and (mixed := beside["mixing"].bits_per_byte) is not None:
-        best = replace(best, counted=min(best.counted, mixed))
-    found = {each.facts.tokenizer["kind"]: each.facts.ngram for each in others}
-    return replace(best, start=best.ngram * pilot.before / best.begin, others=found), pilot
+        facts = replace(facts, languages=languages_of(best.dataset.train.text_path))
+    if not facts.mixed:
+        facts = replace(facts, start=pilot.before * best.tokens_a_byte * whole_to_beginning(best))
+    return replace(facts, others={each.facts.tokenizer["kind"]: each.facts.counted for each in others}), pilot
 
 
 def refuse_too_short(dataset: Dataset, recipe: Recipe) -> None:
@@ -177,11 +185,23 @@ def piloted_in(facts: TextFacts, seconds: float) -> TextFacts:
 
 
 class Reading(NamedTuple):
-    """A text as one tokenizer reads it, and the recipe that it was read by."""
+    """A text as one tokenizer reads it, the recipe that it was read by, and what was counted of it: a run need not
+    count it anew."""
 
     facts: TextFacts
     dataset: Dataset
     recipe: Recipe
+    counts: CountedText
+
+    @property
+    def tokens_a_byte(self) -> float:
+        """Tokens of the validation split that are predicted, for each of its bytes."""
+        return tokens_a_byte(self.dataset)
+
+
+def tokens_a_byte(dataset: Dataset) -> float:
+    """Tokens of a dataset's validation split that are predicted, for each of its bytes."""
+    return (len(dataset.validation.tokens) - 1) / dataset.validation.bytes
 
 
 def readings(
@@ -193,10 +213,9 @@ def readings(
 ) -> list[Reading]:
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
-    The first is the one whose best n-gram has fewer bits per byte, for with it models do better, too; pairs need fewer
-    by `MARGIN`. A long text is read as pairs alone, if bytes would take more than so many `seconds`. Of none it is
-    known yet what a model has before its first step, nor how much harder its test split is. The datasets stay in the
-    cache. Raises what reading a text raises: too short to hold anything out, no such file, and so on.
+    The first is the one of which counting alone has fewer bits per byte, for with it models do better, too; pairs need
+    fewer by `MARGIN`. A long text is read as pairs alone, if bytes would take more than so many `seconds`. The datasets
+    stay in the cache. Raises what reading a text raises: too short to hold anything out, no such file, and so on.
     """
     began = time.monotonic()
 
@@ -206,62 +225,96 @@ def readings(
 
     first = read(BYTES)
     if any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
-        return [Reading(facts_of(first[0], BYTES), *first)]
+        return [counted(*first, BYTES)]
     if first[0].train.bytes <= LONG:  # both at once
-        as_bytes = Meanwhile(lambda: facts_of(first[0], BYTES))
-        second = read(PAIRS)
-        found = [Reading(facts_of(second[0], PAIRS), *second), Reading(as_bytes.result(), *first)]
+        as_bytes = Meanwhile(lambda: counted(*first, BYTES))
+        found = [counted(*read(PAIRS), PAIRS), as_bytes.result()]
     else:  # bytes take twice as long as pairs, and are unlikely to be better
-        second = read(PAIRS)
-        task_of(second[1]).count_ahead(*second)
-        found = [Reading(facts_of(second[0], PAIRS), *second)]
+        found = [counted(*read(PAIRS), PAIRS)]
         if 2 * (time.monotonic() - began) < seconds:
-            found.append(Reading(facts_of(first[0], BYTES), *first))
-    return sorted(found, key=lambda each: each.facts.ngram * (1 + MARGIN * (each.facts.tokenizer is PAIRS)))
+            found.append(counted(*first, BYTES))
+    return sorted(found, key=lambda each: each.facts.counted * (1 + MARGIN * (each.facts.tokenizer is PAIRS)))
 
 
-def facts_of(dataset: Dataset, tokenizer: Mapping[str, Any]) -> TextFacts:
-    """The facts of a dataset that was made with a tokenizer, but for what only the chosen reading is asked."""
-    train, validation = dataset.train, dataset.validation
-    counted, size = np.asarray(train.tokens[-LIMIT:]), dataset.tokenizer.vocab_size
-    order = best_order(counted, vocab_size=size, highest=HIGHEST)
-    model = KneserNey(counted, vocab_size=size, highest=order)
+def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> Reading:
+    """A dataset that was made with a tokenizer, with what counting alone tells of it."""
+    train, validation, vocabulary = dataset.train, dataset.validation, dataset.tokenizer.vocab_size
+    counts = recipe.model.counts.build(width=recipe.model.width, vocab_size=vocabulary)
+    began = time.thread_time()
+    counts.take_text(train.tokens, held_out_of(recipe, dataset), spelt=dataset.tokenizer.spelt)
+    counts.eval()
     tokens = np.asarray(validation.tokens)
-    places = spaced(1, len(tokens), JUDGED)
-    bits = counting(model, tokens, places)
-    tokens_a_byte = (len(tokens) - 1) / validation.bytes
+    if isinstance(counts, MixingCounts):
+        bits = reading(counts.alone, tokens)
+        own = unlike(counts.nats / math.log(2), len(tokens))
+    else:
+        bits, own = by_ngrams(np.asarray(train.tokens[-LIMIT:]), tokens, vocab_size=vocabulary), 0.0
+    taken = (time.thread_time() - began) / (len(train.tokens) + len(tokens))
+    alone = bits * tokens_a_byte(dataset)
+    unigrams = unigram_loss(np.asarray(train.tokens), tokens, vocab_size=vocabulary) / math.log(2)
     characters, symbols = characters_of(train.text_path)
-    ngram = float(bits.mean()) * tokens_a_byte
-    return TextFacts(
+    facts = TextFacts(
         tokenizer=tokenizer,
         documents=len(train.starts),
         duplicates=dataset.manifest["duplicates_removed"],
         alphabet=characters,
         train_tokens=len(train.tokens),
-        validation_tokens=len(validation.tokens),
+        validation_tokens=len(tokens),
         test_tokens=len(dataset.test.tokens) if dataset.test else 0,
         train_bytes=train.bytes,
         validation_bytes=validation.bytes,
-        vocabulary=size,
-        ngram=ngram,
-        counted=ngram,
-        begin=float(bits[places < BEGIN].mean()),
-        order=order,
-        start=math.nan,
+        vocabulary=vocabulary,
+        counted=alone,
+        mixed=isinstance(counts, MixingCounts),
+        start=alone,
+        idle=bits > (1 - TELLING) * unigrams,
+        token_seconds=taken,
         drift=0.0,
-        spread=math.nan,
+        spread=own * tokens_a_byte(dataset),
         symbols=symbols,
     )
+    if dataset.manifest["split"] in ("contiguous", "files"):
+        spread = float(end_spread(facts.spread, facts.counted, symbols))
+        facts = replace(facts, drift=HARDER, spread=spread)
+    return Reading(facts, dataset, recipe, counts)
 
 
-def with_drift(facts: TextFacts, dataset: Dataset) -> TextFacts:
-    """The facts with how much harder the test split should be, and how sure that is."""
-    counted, length = dataset.train.tokens[-LIMIT:], len(dataset.validation.tokens)
-    own = unlike(np.asarray(counted), length, vocab_size=facts.vocabulary, order=facts.order)
-    own *= (length - 1) / facts.validation_bytes
-    if dataset.manifest["split"] not in ("contiguous", "files"):
-        return replace(facts, drift=0.0, spread=own)
-    return replace(facts, drift=HARDER, spread=float(end_spread(own, facts.ngram, facts.symbols)))
+def reading(mixer: Mixer, tokens: np.ndarray) -> float:
+    """Bits of each token of a text (N,) but the first, by a mixer that reads on in it."""
+    units = int(mixer.codes.lengths[tokens].sum(dtype=np.int64))
+    return float(mixer.copy(more=units).read(tokens)[1:].astype(np.float64).mean()) / math.log(2)
+
+
+def whole_to_beginning(read: Reading) -> float:
+    """What n-grams have on all of the validation split, divided by what they have on its beginning, by which a model is
+    judged that has not learned."""
+    tokens, train = (np.asarray(split.tokens) for split in (read.dataset.validation, read.dataset.train))
+    if len(tokens) <= BEGIN:
+        return 1.0
+    begun = by_ngrams(train[-LIMIT:], tokens[:BEGIN], vocab_size=read.facts.vocabulary)
+    return read.facts.counted / (begun * read.tokens_a_byte)
+
+
+def by_ngrams(train: np.ndarray, tokens: np.ndarray, *, vocab_size: int) -> float:
+    """The same by the best n-gram of a training text."""
+    order = best_order(train, vocab_size=vocab_size, highest=HIGHEST)
+    model = KneserNey(train, vocab_size=vocab_size, highest=order)
+    return float(counting(model, tokens, spaced(1, len(tokens), JUDGED)).mean())
+
+
+def unlike(bits: np.ndarray, length: int) -> float:
+    """By how much what comes after the next so many tokens of a text differs from these, in bits per token: the
+    standard deviation over places all over the text (N,), of which each token had so many bits when it was read; 0
+    where it is too short. A validation split is the next piece of a training text, a test split the one after it."""
+    first, last = int(EARLIEST * len(bits)), len(bits) - 2 * length
+    if length < 2 or last < max(first, 2):
+        return 0.0
+    sums = np.concatenate(([0.0], np.cumsum(bits, dtype=np.float64)))
+    at = np.linspace(first, last, PLACES).astype(int)
+    near, far = (sums[at + end] - sums[at + end - length] for end in (length, 2 * length))
+    # Quartiles, for a title page is no outlier worth counting.
+    low, high = np.percentile((far - near) / length, (25, 75))
+    return float(high - low) / QUARTILES
 
 
 def end_spread(
@@ -313,26 +366,6 @@ def spaced(first: int, end: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(first, end - 1, min(most, end - first)).astype(np.int64))
 
 
-def unlike(tokens: np.ndarray, length: int, *, vocab_size: int, order: int) -> float:
-    """By how much what comes after the next so many tokens of a text differs from these, in bits per token, where
-    neither was seen before: the standard deviation over places all over the text; 0 where it is too short.
-
-    By an n-gram model of what stands before: a validation split is the next piece of a training text, and a test split
-    the one after it.
-    """
-    first, last = int(EARLIEST * len(tokens)), len(tokens) - 2 * length
-    if length < 2 or last < max(first, 2):
-        return 0.0
-    found, places = [], spaced(1, length, JUDGED // (2 * PLACES))
-    for at in np.linspace(first, last, PLACES).astype(int):
-        model = KneserNey(tokens[max(0, at - COMPARED) : at], vocab_size=vocab_size, highest=order)
-        near, far = (counting(model, tokens[begin : begin + length], places) for begin in (at, at + length))
-        found.append(float(far.mean() - near.mean()))
-    # Quartiles, for a title page is no outlier worth counting.
-    low, high = np.percentile(found, (25, 75))
-    return float(high - low) / QUARTILES
-
-
 LEAST, MOST = 300, 1200
 """Steps of a pilot: as the shortest runs that the law was fitted on, and as many as tell what can be learned of a text
 about as well as all of a training would."""
@@ -351,23 +384,22 @@ class Pilot:
     """The smallest model on a text.
 
     Attributes:
-        before: bits per token on the validation split or on `tokens` of it, from its beginning, before it learns. The
-            network says nothing yet: other sizes have the same but for the gate's random beginning.
         seconds: that learning took, with judging.
     """
 
-    def __init__(self, dataset: Dataset, tokenizer: Mapping[str, Any], *, tokens: int | None = None) -> None:
+    def __init__(self, read: Reading) -> None:
         keep_memory()
-        self.dataset, self.tokenizer, self.tokens = dataset, tokenizer, tokens
+        self.dataset, self.tokenizer, self.counts = read.dataset, read.facts.tokenizer, read.counts
         self.runtime, self.seconds = Runtime(torch.device("cpu"), "float32", 1), 0.0
+        self._steps = 0
+
+    @cached_property
+    def before(self) -> float:
+        """Bits per token on the beginning of the validation split before it learns: of what counts alone, for the
+        network says nothing yet."""
         with one_thread():
             self._build(LEAST)
-            self.before = self._bits()
-
-    @property
-    def counts(self) -> Counts:
-        """What holds the n-grams of the text, with and without what is held out: a run need not count them anew."""
-        return self.model.counts
+            return self._bits()[0]
 
     def steps_in(self, seconds: float) -> int:
         """How many steps it learns for in so many seconds; 0 where they are too few to tell anything, or the text is
@@ -376,6 +408,7 @@ class Pilot:
             return 0
         began = time.monotonic()
         with one_thread():
+            self._build(LEAST)
             learned = self._learn(1, math.inf, QUIET)  # the first step prepares what others use
             warm = time.monotonic()
             learned = learned and self._learn(TRIED, math.inf, QUIET)
@@ -390,10 +423,11 @@ class Pilot:
         began = time.monotonic()
         with one_thread(), console.working("a pilot learns", steps):
             self._build(steps)
+            alone = 0.0 if isinstance(self.model.counts, MixingCounts) else self._bits()[0]
             learned = self._learn(steps, most_seconds, console)
-            after = self._bits() if learned else 0.0
+            before, after = self._bits() if learned else (1.0, 0.0)
         self.seconds += time.monotonic() - began
-        return after / self.before if learned else None
+        return after / (alone or before) if learned else None
 
     def _build(self, steps: int) -> None:
         """A model that has not learned yet, for so many steps."""
@@ -401,17 +435,26 @@ class Pilot:
         passes = steps * SIZE.step_tokens / len(dataset.train.tokens)
         dropout = dropout_for(passes, parameters_of(SIZE, vocabulary) / len(dataset.train.tokens))
         recipe = check(recipe_of(SIZE, steps=steps, dropout=dropout, tokenizer=self.tokenizer))
-        self.recipe = evaluated_by(recipe, self.tokens)
+        self.recipe = evaluated_by(recipe, BEGIN)
         model = build_model(recipe.model, vocab_size=vocabulary, seed=recipe.seed)
         self.held_out = held_out_of(recipe, dataset)
         model.take_text(dataset.train.tokens, self.held_out, spelt=dataset.tokenizer.spelt)
         self.model = model  # only now, for what the one before has counted need not be counted anew
 
-    def _bits(self) -> float:
-        found = evaluate_split(
-            self.model, self.dataset.validation, self.recipe, self.dataset.tokenizer, self.runtime
-        )
-        return found.loss / math.log(2)
+    def _bits(self) -> tuple[float, float]:
+        """Bits per token on the beginning of the validation split, of what counts alone and of the model; without a
+        context mixer both are the model's."""
+        split, tokenizer = self.dataset.validation, self.dataset.tokenizer
+        if isinstance(self.model.counts, MixingCounts):
+            rows = rows_at_once(self.recipe, tokenizer, self.runtime.device)
+            batches = evaluated_on(split, self.recipe, tokenizer, rows=rows, limit=BEGIN)
+            found = reading_on(self.model, batches, self.recipe.objective.build(), np.asarray(split.tokens))
+            assert found is not None, "a text was taken"
+            both = found.alone / found.tokens, found.total / found.tokens
+        else:
+            loss = evaluate_split(self.model, split, self.recipe, tokenizer, self.runtime).loss
+            both = loss, loss
+        return both[0] / math.log(2), both[1] / math.log(2)
 
     def _learn(self, steps: int, most_seconds: float, console: Console) -> bool:
         recipe, dataset = self.recipe, self.dataset

@@ -48,7 +48,8 @@ learned, so that a longer text has a larger vocabulary."""
 
 
 RECENT = 2000
-"""Tokens of the text so far that are counted beside the network."""
+"""Tokens of the text so far that are counted beside n-grams, which take the place of a context mixer where there is no
+compiler for one."""
 
 EVALUATIONS, LOOKING = 10, 0.015
 """How often a run looks at its validation split, and at how many tokens of it for each that it learns from: judging a
@@ -70,6 +71,13 @@ def dropout_for(passes: float, weights_per_token: float) -> float:
 def judged_in(size: Size, steps: int) -> int:
     """Tokens of each look of a run that takes so many steps."""
     return int(min(max(LOOKING * steps * size.step_tokens, FEWEST_JUDGED), MOST_JUDGED))
+
+
+def counts_here() -> Mapping[str, Any]:
+    """What counts beside the network: a context mixer, or n-grams where there is no kernel for one."""
+    from octavo.ngram.mixing import compiled
+
+    return {"kind": "mixing"} if compiled() else {"kind": "kneser-ney", "recent": RECENT}
 
 
 def recipe_of(
@@ -101,7 +109,7 @@ def recipe_of(
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,
             "dropout": dropout,
-            "counts": {"kind": "kneser-ney", "recent": RECENT},
+            "counts": dict(counts_here()),
             "initialization": {"kind": "zero_output", "embedding_std": 0.1},
         },
         "training": {

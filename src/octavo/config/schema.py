@@ -375,7 +375,7 @@ class Recipe(Strict):
 
     @model_validator(mode="after")
     def _the_network_has_rows(self) -> Recipe:
-        if self.model.held_out and self.training.text_rows < 2:
+        if self.model.gate_share and self.training.text_rows < 2:
             raise ValueError(
                 "training.batch: a batch needs a row of text for the network and one for the gate over counts; "
                 "take more, or model.counts=none"

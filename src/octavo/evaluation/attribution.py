@@ -1,26 +1,29 @@
 """Counting or learning: in a model that mixes n-grams with its network, who predicted which token?
 
-For each token the gate says how much it trusted each side, and the token says who gave it more probability. An
-instrument from outside: the model's part that counts is watched while a split is scored.
+For each token the gate says how much it trusted each side, or the mixer how much each had to say, and the token says
+who gave it more probability.
 K orders, N tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor
 
 from octavo.data import Split
-from octavo.data.batch import Batch
-from octavo.ngram.mixture import GatedCounts
+from octavo.data.batch import NO_SIDE_INPUTS, Batch, SideInputs
+from octavo.evaluation.reading_on import Heard
+from octavo.model.base import LanguageModel
+from octavo.model.gpt import GPT
+from octavo.ngram.mixing import WINDOW
+from octavo.ngram.mixture import CountedText, Sides
 from octavo.tokenizers import Tokenizer
-from octavo.training.objective import Objective
+from octavo.training.objective import NextToken, Objective
 
 SHOWN = 400
 """Tokens that are shown one by one, of those that stand side by side."""
@@ -163,30 +166,25 @@ def judged_twice(split: Split) -> int:
 
 
 @torch.no_grad()
-def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Objective) -> Credit | None:
+def credit(model: LanguageModel, batches: Iterable[Batch[np.ndarray]], objective: Objective) -> Credit | None:
     """Who predicted the targets of batches that say where they stand; None of a model that does not count."""
     counts = getattr(model, "counts", None)
-    if not isinstance(counts, GatedCounts) or counts.tables is None:
+    if not isinstance(model, GPT) or not isinstance(counts, CountedText) or not counts.has_text:
+        return None
+    if not isinstance(objective, NextToken):
         return None
     device, was_training = next(model.parameters()).device, model.training
     places, scores, ids = [], [], []
     model.eval()
-    with watched(counts) as calls:
-        for arrays in batches:
-            batch = arrays.to(device)
-            calls.clear()
-            objective.evaluate(model, batch)
-            if len(calls) != 1:
-                return None  # an objective that asks the model several things has no one answer
-            arguments, options = calls[0]
-            targets = batch.targets
-            sides = counts.sides(*arguments, targets=targets.clamp(min=0), segments=options.get("segments"))
-            assert sides is not None and arrays.places is not None, "batches that score say where"
-            there = (arrays.targets >= 0) & (arrays.places >= 0)
-            flat = there.ravel()
-            scores.append([side.double().numpy()[flat] for side in sides])
-            ids.append(arrays.targets[there])
-            places.append(arrays.places[there])
+    for arrays in batches:
+        batch = arrays.to(device)
+        sides = sides_of(model, batch.inputs, batch.targets, batch.side_inputs or NO_SIDE_INPUTS)
+        assert sides is not None and arrays.places is not None, "batches that score say where"
+        there = (arrays.targets >= 0) & (arrays.places >= 0)
+        flat = there.ravel()
+        scores.append([side.double().numpy()[flat] for side in sides])
+        ids.append(arrays.targets[there])
+        places.append(arrays.places[there])
     model.train(was_training)
     if not scores:
         return None
@@ -198,16 +196,31 @@ def credit(model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Ob
     return Credit(weights, counting, tokens, stand, recent, mixed, counts.mixer)
 
 
-@contextmanager
-def watched(module: nn.Module) -> Iterator[list[tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """Within the context, the arguments of each call of a module."""
-    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+def heard(found: Heard, most: int) -> Credit | None:
+    """The same of the first so many tokens, from what was heard of them while a split was scored."""
+    places = np.flatnonzero(found.places)[:most]
+    if not len(places):
+        return None
+    asked, told = found.tokens[places], found.heard[places]
+    bits = np.unpackbits(found.counts.units.cpu().numpy()[asked], axis=1)  # (n, CODE)
+    network = np.where(told < 0, 1.0, np.where(bits > 0, told, 1 - told)).prod(axis=1)
+    spans = np.stack((np.maximum(0, places - WINDOW), places), axis=1)
+    alone = np.exp(found.counts.alone.score(found.tokens, spans, asked)[0])
+    return Credit(
+        weights=np.stack((found.shares[places], 1 - found.shares[places]), axis=1),
+        probabilities=np.maximum(np.stack((network, alone), axis=1), LEAST),
+        tokens=asked,
+        places=places,
+        together=np.maximum(np.exp(found.logs[places]), LEAST),
+        mixer=True,
+    )
 
-    def note(_module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        calls.append((arguments, options))
 
-    handle = module.register_forward_pre_hook(note, with_kwargs=True)
-    try:
-        yield calls
-    finally:
-        handle.remove()
+def sides_of(model: GPT, tokens: Tensor, targets: Tensor, side: SideInputs[Tensor]) -> Sides | None:
+    """Who predicted `targets` (B, T) after each of `tokens` (B, T); None of a model that counts nothing."""
+    counts = model.counts
+    if not isinstance(counts, CountedText):
+        return None
+    model.settle()
+    logits, x, earlier = model.network(tokens, None, side)
+    return counts.sides(logits, x, tokens, earlier, targets=targets.clamp(min=0), segments=side.segments)

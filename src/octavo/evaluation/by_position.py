@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from octavo.data.batch import Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch
+from octavo.model.base import LanguageModel
 from octavo.training.objective import PerToken
 from octavo.util.records import OPTIONAL
 
@@ -55,9 +57,9 @@ class Places:
         self.difference, self.square = 0.0, 0.0
         self.tokens, self.ends, self.probability, self.elsewhere = 0, 0, 0.0, 0.0
 
-    def add(self, scored: PerToken, batch: Batch[Tensor]) -> None:
-        """Add what each position of a batch was given."""
-        losses, targets, logits = scored.losses, batch.targets, scored.logits
+    def add(self, model: nn.Module, scored: PerToken, batch: Batch[Tensor]) -> None:
+        """Add what a model gave each position of a batch."""
+        losses, targets = scored.losses, batch.targets
         quarter = self.context // 4
         whole = losses[(targets >= 0).all(dim=1)].double() if targets.size(1) == self.context else losses[:0]
         if quarter and len(whole):
@@ -68,13 +70,22 @@ class Places:
             self.last += last.sum().item()
             self.difference += (third - last).sum().item()
             self.square += (third - last).square().sum().item()
-        if self.end is not None and logits is not None:
-            given = (logits[..., self.end] - logits.logsumexp(dim=-1)).exp()
+        if self.end is not None and (given := self._of_end(model, scored, batch)) is not None:
             there, other = targets == self.end, (targets >= 0) & (targets != self.end)
             self.ends += int(there.sum())
             self.tokens += int((targets >= 0).sum())
             self.probability += float(given[there].double().sum())
             self.elsewhere += float(given[other].double().sum())
+
+    def _of_end(self, model: nn.Module, scored: PerToken, batch: Batch[Tensor]) -> Tensor | None:
+        """(B, T) the probability of the end token."""
+        if (logits := scored.logits) is not None:
+            return (logits[..., self.end] - logits.logsumexp(dim=-1)).exp()
+        if not isinstance(model, LanguageModel):
+            return None
+        ends = torch.full_like(batch.targets, self.end or 0)
+        own = model.judged(batch.inputs, ends, batch.side_inputs or NO_SIDE_INPUTS)
+        return None if own is None else own.logs.exp()
 
     def positions(self) -> Positions | None:
         """None where no window was whole."""

@@ -756,7 +756,11 @@ def counting_alone(facts: Facts, how: Diagnostic | None, evidence: dict[str, Any
         return None
     together, counting, network = (attribution[f"{name}loss"] for name in ("", "counting_", "network_"))
     simple = {"unigrams": 1, "bigrams": 2}
-    orders = {side["order"]: side["loss"] for side in attribution["sides"] if side["order"]}
+    orders = {
+        side["order"]: side["loss"]
+        for side in attribution["sides"]
+        if side["order"] and not side.get("mixer")
+    }
     above = next((name for name, order in simple.items() if network >= orders.get(order, math.inf)), None)
     adds = counting - together > ALIKE * counting or network < counting
     if adds and above != "unigrams":

@@ -1,24 +1,26 @@
 """A model whose counts go on learning in the text that it is judged by: each token is scored first, and then learned.
 
 So compressors read, and with them such a figure compares; the evaluation's own loss is of the model as it was saved. A
-text is read once, in its order, by a copy of the mixer, whose tables keep their size. What the gate learned stays.
+text is read once, in its order, by a copy of the mixer, whose tables keep their size; what the network is worth is
+learned on too. What the network says of each token is heard while the split is scored.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-import torch
 from torch import nn
 
 from octavo.data.batch import Batch
-from octavo.evaluation.attribution import watched
-from octavo.ngram.mixing_counts import MixingCounts
-from octavo.training.objective import Objective
+from octavo.evaluation.score import score
+from octavo.ngram.codes import CODE
+from octavo.ngram.mixing_counts import Mixer, MixingCounts
+from octavo.training.objective import Objective, PerToken
 
 
 @dataclass(frozen=True)
@@ -54,41 +56,84 @@ def said(found: Mapping[str, Any]) -> str:
     )
 
 
-@torch.no_grad()
+class Heard:
+    """What a context mixer hears of the network at each of N tokens of a split, and what the model says of them as it
+    is; gathered while the split is scored.
+
+    Attributes:
+        heard: (N, CODE), see `ContextMixing.hear`; below 0 where it was not asked.
+        logs, shares: (N,), see `mixture.Judged`.
+        places: (N,) whether the token was scored.
+    """
+
+    def __init__(self, counts: MixingCounts, tokens: np.ndarray) -> None:
+        self.counts, self.tokens = counts, np.asarray(tokens).astype(np.int32)
+        count = len(tokens)
+        self.heard = np.full((count, CODE), -1, np.float32)
+        self.logs, self.shares = (np.zeros(count, np.float32) for _ in range(2))
+        self.places = np.zeros(count, bool)
+
+    @classmethod
+    def of(cls, model: nn.Module, tokens: np.ndarray) -> Self | None:
+        """Of a model and the tokens of a split; None where no mixer hears it."""
+        counts = getattr(model, "counts", None)
+        return cls(counts, tokens) if isinstance(counts, MixingCounts) and counts.has_text else None
+
+    def add(self, scored: PerToken, batch: Batch[np.ndarray]) -> None:
+        """Take in what was said of a batch."""
+        if (judged := scored.judged) is None:
+            return
+        assert batch.places is not None, "batches that score say where"
+        there = (batch.targets >= 0) & (batch.places >= 0)
+        at = batch.places[there]
+        self.heard[at], self.shares[at], self.places[at] = judged.heard[there], judged.shares[there], True
+        self.logs[at] = judged.logs.cpu().numpy()[there]
+
+    def read(self, earlier: Heard | None = None) -> ReadOn | None:
+        """Read on to the last token that was scored, after another split that stands before, if it is given."""
+        if not self.places.any():
+            return None
+        end = int(np.flatnonzero(self.places)[-1]) + 1
+        tokens, there, units = self.tokens[:end], self.places[:end], self.units
+        both, alone = self.counts.tables, self.counts.alone
+        if earlier is not None:
+            both, alone = earlier.after(), alone.copy(more=earlier.units)
+            alone.read(earlier.tokens)
+        both, alone = both.copy(more=units), alone.copy(more=units)
+        nats = [mixer.read(tokens, *told) for mixer, told in ((both, (self.heard[:end],)), (alone, ()))]
+        if end == len(self.tokens) and earlier is None:
+            self.counts.read_on = self._key(), both, self
+        total, by_counts = (float(each[there].astype(np.float64).sum()) for each in nats)
+        return ReadOn(total, by_counts, int(there.sum()))
+
+    def after(self) -> Mixer:
+        """The mixer that has read on in all of it."""
+        key, found, _ = self.counts.read_on
+        if found is None or key != self._key():
+            found = self.counts.tables.copy(more=self.units)
+            found.read(self.tokens, self.heard)
+        return found
+
+    def known(self) -> Heard | None:
+        """The same where all of this text was read on in last, by this model."""
+        key, _, found = self.counts.read_on
+        return found if key == self._key() else None
+
+    @property
+    def units(self) -> int:
+        """Of all tokens."""
+        return int(self.counts.lengths.cpu().numpy()[self.tokens].astype(np.int64).sum())
+
+    def _key(self) -> bytes:
+        return hashlib.sha256(self.tokens.tobytes() + self.counts.weights.cpu().numpy().tobytes()).digest()
+
+
 def reading_on(
     model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Objective, tokens: np.ndarray
 ) -> ReadOn | None:
     """Score the tokens (N,) of a split, of which the batches say where each target stands; None of a model that cannot
-    learn on, and of batches that are not in the order of the text."""
-    counts = getattr(model, "counts", None)
-    if not isinstance(counts, MixingCounts) or (kept := counts.tables) is None:
+    learn on."""
+    if (heard := Heard.of(model, tokens)) is None:
         return None
-    tokens = np.asarray(tokens)
-    mixer = kept.copy(more=int(counts.lengths.cpu().numpy()[tokens].astype(np.int64).sum()))
-    device, was_training = next(model.parameters()).device, model.training
-    model.eval()
-    read, total, alone, scored = 0, 0.0, 0.0, 0
-    with watched(counts) as calls:
-        for arrays in batches:
-            batch = arrays.to(device)
-            calls.clear()
-            objective.evaluate(model, batch)
-            assert arrays.places is not None, "batches that score say where"
-            there = ((arrays.targets >= 0) & (arrays.places >= 0)).ravel()
-            places = arrays.places.ravel()[there]
-            if not len(places):
-                continue
-            if len(calls) != 1 or places.min() < read:
-                return None
-            (logits, x, *_), _ = calls[0]
-            first, read = read, int(places.max()) + 1
-            logs, known = mixer.follow(tokens[:read], first)
-            said, seen = (np.zeros((len(there), *each.shape[1:]), np.float32) for each in (logs, known))
-            said[there], seen[there] = logs[places - first], known[places - first]
-            both = counts.gated(logits, x, said, seen)[0][torch.from_numpy(there).to(device)].double()
-            asked = torch.from_numpy(arrays.targets.ravel()[there].astype(np.int64))[:, None]
-            total -= float(both.cpu().gather(1, asked).sum())
-            alone -= float(logs[places - first, asked[:, 0].numpy()].astype(np.float64).sum())
-            scored += len(places)
-    model.train(was_training)
-    return ReadOn(total, alone, scored) if scored else None
+    score(model, batches, objective=objective, listener=heard)
+    return heard.read()

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import nn
 
 from octavo.data.batch import Batch
 from octavo.evaluation.by_position import Places
-from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, Unit
+from octavo.training.objective import NEXT_TOKEN, TEXT, Objective, PerToken, Unit
 
 MOST_NATS = 230.0
 """Of which there is a perplexity that can be stored as a figure (`ground.records.Number`)."""
@@ -65,6 +65,12 @@ class Score:
         return self.total / math.log(2) / text_bytes if self.of_text else None
 
 
+class Listener(Protocol):
+    """Gathers what was said of each token while a split is scored."""
+
+    def add(self, scored: PerToken, batch: Batch[np.ndarray]) -> None: ...
+
+
 @torch.no_grad()
 def score(
     model: nn.Module,
@@ -73,10 +79,11 @@ def score(
     objective: Objective = NEXT_TOKEN,
     autocast: Callable[[], AbstractContextManager[object]] = nullcontext,
     places: Places | None = None,
+    listener: Listener | None = None,
 ) -> Score:
     """Score a model on batches.
 
-    `places`, if given, gathers where the predictions are good.
+    `places`, if given, gathers where the predictions are good, and `listener` what was said of each token.
     """
     device = next(model.parameters()).device
     was_training = model.training
@@ -90,7 +97,9 @@ def score(
         losses = scored.losses if batch.weights is None else scored.losses * batch.weights
         total += losses.sum().item()
         if places is not None:
-            places.add(scored, batch)
+            places.add(model, scored, batch)
+        if listener is not None:
+            listener.add(scored, arrays)
         weight, tokens = weight + arrays.weight, tokens + arrays.scored
         for name in sums:
             sums[name] += scored.metrics[name].sum().item()

@@ -52,6 +52,8 @@ def standing(result: Mapping[str, Any], names: Mapping[str, str] | None = None, 
         baseline = result["baselines"].get(key)
         by = "bits_per_byte" if baseline and baseline["loss"] is None else "loss"
         own = result.get("val_loss" if by == "loss" else by)
+        if key == "mixing" and "reading_on" in result:  # which reads on, too
+            own = result["reading_on"]["bits_per_byte"]
         if baseline and own is not None:
             beaten[own < baseline[by]].append(name.format(order=baseline.get("order")))
     words = {True: "better than", False: "not better than"}

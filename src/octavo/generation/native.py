@@ -12,8 +12,8 @@ import math
 import mmap
 import re
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,9 +33,8 @@ from octavo.model.grid import GridPositions, GridRotary
 from octavo.model.ngram_vectors import HashedNGrams, NGrams
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions
-from octavo.ngram.kernel import GateStruct, Tables
+from octavo.ngram.kernel import GateStruct
 from octavo.ngram.mixing import ContextMixing
-from octavo.ngram.mixing import GateStruct as MixingGate
 from octavo.ngram.mixing_counts import MixingCounts
 from octavo.ngram.mixture import Counts, KneserNeyCounts
 from octavo.ngram.recent import Recent
@@ -184,37 +183,45 @@ def checked(native: ctypes.CDLL) -> None:
         assert there == ctypes.sizeof(struct), f"{name}: {there} bytes in C, {ctypes.sizeof(struct)} here"
 
 
-# Counts beside a network that the kernel decodes: what the gate takes from the network's last state comes out
-# of the same product as the logits; the rest is a call of counting.c, or of mixing.c. The twins are
-# `ngram.mixture.KneserNeyCounts` and `ngram.mixing_counts.MixingCounts`.
+# Counts beside a network that the kernel decodes: what the gate takes from the network's last state comes out of the
+# same product as the logits, and a context mixer takes the logits; the rest is a call of counting.c, or of mixing.c.
+# The twins are `ngram.mixture.KneserNeyCounts` and `ngram.mixing_counts.MixingCounts`.
 
 
-class Mixture:
-    """A gate and what is counted, as the kernel reads them."""
+class Mixture(ABC):
+    """What is counted, as the kernels read it."""
 
-    def __init__(
-        self, counts: KneserNeyCounts | MixingCounts, counted: Tables | ContextMixing, precision: Precision
-    ) -> None:
-        self.counted, self._counts = counted, counts
+    @abstractmethod
+    def head(self, model: GPT) -> nn.Linear:
+        """What gives the logits, and below them what else is asked of the network's state."""
+
+    @abstractmethod
+    def __call__(self, logits: Tensor, text: np.ndarray, spans: Sequence[Span]) -> Tensor:
+        """(n, V) logits from those of `head` after each of the spans of a text (slots, T)."""
+
+    @staticmethod
+    def of(model: GPT, precision: Precision) -> Mixture | None:
+        """That of a model, if it has one."""
+        counts = model.counts
+        if isinstance(counts, KneserNeyCounts) and counts.has_text:
+            return GatedMixture(counts, precision)
+        return Heard(counts.tables) if isinstance(counts, MixingCounts) and counts.has_text else None
+
+
+class GatedMixture(Mixture):
+    """Tables of n-grams, and the gate."""
+
+    def __init__(self, counts: KneserNeyCounts, precision: Precision) -> None:
+        self._tables, self._counts = counts.tables, counts
         self._held = [
             _rounded(counts.from_known.weight, precision),
             counts.from_known.bias.detach().float().contiguous(),
             _rounded(counts.out.weight, precision),
             counts.out.bias.detach().float().contiguous(),
         ]
-        kind = MixingGate if isinstance(counted, ContextMixing) else GateStruct
-        self._gate: Any = kind(counts.from_state.out_features, *(each.data_ptr() for each in self._held))
-
-    @classmethod
-    def of(cls, model: GPT, precision: Precision) -> Mixture | None:
-        """That of a model, if it has one."""
-        counts = model.counts
-        if not isinstance(counts, KneserNeyCounts | MixingCounts) or (counted := counts.tables) is None:
-            return None
-        return cls(counts, counted, precision)
+        self._gate = GateStruct(counts.from_state.out_features, *(each.data_ptr() for each in self._held))
 
     def head(self, model: GPT) -> nn.Linear:
-        """The model's head, and below it what the state gives the gate."""
         own, more = model.lm_head, self._counts.from_state
         with torch.device("meta"):  # drawing weights would move the run's random numbers on
             head = nn.Linear(own.in_features, own.out_features + more.out_features, bias=own.bias is not None)
@@ -225,11 +232,26 @@ class Mixture:
         return head
 
     def __call__(self, logits: Tensor, text: np.ndarray, spans: Sequence[Span]) -> Tensor:
-        """(n, V) from the logits (n, V + H) after each of the spans of a text (slots, T)."""
         mixed = torch.empty(len(logits), self._counts.vocab_size)
         where = np.array(spans, dtype=np.int32)
-        self.counted.predict_gated(self._gate, text, where, logits.numpy(), mixed.numpy())
+        self._tables.predict_gated(self._gate, text, where, logits.numpy(), mixed.numpy())
         return mixed
+
+
+class Heard(Mixture):
+    """A context mixer, which hears the network."""
+
+    def __init__(self, mixer: ContextMixing) -> None:
+        self._mixer = mixer
+
+    def head(self, model: GPT) -> nn.Linear:
+        return model.lm_head
+
+    def __call__(self, logits: Tensor, text: np.ndarray, spans: Sequence[Span]) -> Tensor:
+        where = np.array(spans, dtype=np.int64)
+        row = where[:, 0] * text.shape[1]
+        flat = np.stack((row, row + where[:, 2]), axis=1)  # all that stands there, and not the new ids alone
+        return torch.from_numpy(self._mixer.predict(text.ravel(), flat, logits.numpy()))
 
 
 def _rounded(weight: Tensor, precision: Precision) -> Tensor:

@@ -175,14 +175,19 @@ def said() -> Iterator[tuple[str, np.ndarray]]:
 
 
 def mixed() -> Iterator[tuple[str, np.ndarray]]:
-    """A context mixer that reads, and foretells."""
+    """A context mixer that reads, hears a network, and foretells."""
     codes = Codes.of_bytes()
     mixer = context_mixing(codes, capacity=1200)
     units = np.frombuffer(
         b"The cat sat. A second cat, which had heard of the first one, sat, too.\n" * 5, np.uint8
-    )
+    ).astype(np.int32)
+    logits = drawn(len(units), codes.size).numpy()
     yield "mixing, reading", mixer.read(units)
+    yield "mixing, hearing", (heard := mixer.hear(logits, units))
+    yield "mixing, reading what was heard", mixer.read(units, heard)
     spans = np.array([(max(0, end - 30), end) for end in range(20)], np.int64)
-    logs, known = mixer.predict(units.astype(np.int32), spans)
-    yield "mixing, foretelling", logs
-    yield "mixing, known", known
+    yield "mixing, foretelling", mixer.predict(units, spans)
+    yield "mixing, foretelling with a network", mixer.predict(units, spans, logits[:20])
+    logs, shares, _ = mixer.score(units, spans, units[:20], logits[:20])
+    yield "mixing, scoring", logs
+    yield "mixing, shares", shares

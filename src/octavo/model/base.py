@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from octavo.config.parts import PartConfig
 from octavo.config.schema import shape_in_words
 from octavo.data.batch import NO_SIDE_INPUTS, SideInputs
+from octavo.ngram.mixture import Judged
 from octavo.util.memory import refuse_beyond_memory
 
 FLOAT_BYTES = 4
@@ -89,6 +90,14 @@ class LanguageModel(nn.Module):
         `held_out` (N,): what the network does not learn from (`ModelConfig.held_out`). `learned`: the weights are no
         first ones, and stay. `spelt` gives what each id is as text."""
 
+    def judged(self, tokens: Tensor, targets: Tensor, side: SideInputs[Tensor]) -> Judged | None:
+        """Of `targets` (B, T) after each of `tokens` (B, T), where the model can tell that without all others; else
+        None."""
+        return None
+
+    def settle(self) -> None:
+        """Let what counts beside the network learn what that is worth by now; nothing where it knows."""
+
     def shorten(self, context: int) -> None:
         """Forget what was trained for the positions from `context` on, where the kind can (`ModelConfig.contexts`)."""
         assert context == self.context, f"the context of a {type(self).__name__} is {self.context}, for ever"
@@ -157,6 +166,12 @@ class ModelConfig(PartConfig):
     def held_out(self) -> float:
         """Share of the training text that the network does not learn from, because another part of the model needs text
         that is new to it."""
+        return 0.0
+
+    @property
+    def gate_share(self) -> float:
+        """Share of each batch that comes from what is held out, for a gate that learns step by step with the
+        network."""
         return 0.0
 
     def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:

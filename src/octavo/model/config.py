@@ -133,6 +133,10 @@ class GPTConfig(ModelConfig):
     def held_out(self) -> float:
         return self.counts.held_out
 
+    @property
+    def gate_share(self) -> float:
+        return self.counts.gate_share
+
     def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
         return self.counts.table_bytes(tokens, vocab_size=vocab_size)
 

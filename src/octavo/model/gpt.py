@@ -19,7 +19,7 @@ from octavo.model.inputs import VectorInput
 from octavo.model.ngram_vectors import NGrams
 from octavo.model.positions import Positions, Rotation, in_segments, placed, rotations, turned_at
 from octavo.model.vectors import calibrate
-from octavo.ngram.mixture import Counts, Spelt
+from octavo.ngram.mixture import Counts, Judged, Spelt
 
 
 class Block(nn.Module):
@@ -155,6 +155,16 @@ class GPT(LanguageModel):
         With a cache (see `new_cache`) the tokens follow what it holds, and are added to it. It does not go together
         with `side.segments`, and is empty before a `side.prefix`.
         """
+        if self.counts.is_stale and not self.training:
+            self.settle()
+        logits, x, earlier = self.network(tokens, cache, side)
+        return self.counts(logits, x, tokens, earlier, segments=side.segments, alone=side.alone)
+
+    def network(
+        self, tokens: Tensor, cache: Cache | None, side: SideInputs[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """What counts beside the network are given: its logits (B, T, V), its last state (B, T, C), and the tokens
+        before (B, ≤ before), if there are any. For the rest see `forward`."""
         segments, prefix = side.segments, side.prefix
         assert segments is None or (cache is None and prefix is None), "a segment stands alone"
         assert prefix is None or cache is None or cache.length == 0, "a prefix stands first"
@@ -186,8 +196,30 @@ class GPT(LanguageModel):
         logits = self.lm_head(x, *truth)  # (B, T, V)
         if self.logit_softcap is not None:
             logits = self.logit_softcap * (logits / self.logit_softcap).tanh()
-        earlier = recent if cache else side.earlier
-        return self.counts(logits, x, tokens, earlier, segments=segments, alone=side.alone)
+        return logits, x, recent if cache else side.earlier
+
+    def judged(self, tokens: Tensor, targets: Tensor, side: SideInputs[Tensor]) -> Judged | None:
+        judged = getattr(self.counts, "judged", None)
+        if self.training or judged is None:
+            return None
+        if self.counts.is_stale:
+            self.settle()
+        logits, _, earlier = self.network(tokens, None, side)
+        return judged(logits, tokens, earlier, side.segments, targets.clamp(min=0))
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        if not self.counts.is_stale:
+            return
+        was_training, device = self.training, self.lm_head.weight.device
+
+        def said(tokens: Tensor) -> Tensor:
+            return self.network(tokens.to(device), None, NO_SIDE_INPUTS)[0]
+
+        self.eval()
+        with torch.autocast(device.type, enabled=False):
+            self.counts.hear(said, self.context)
+        self.train(was_training)
 
     def take_text(
         self,

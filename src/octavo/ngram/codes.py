@@ -16,6 +16,8 @@ UNITS = 256
 ASCII = 128
 MOST_SYMBOLS = 1 + (UNITS - 1) * UNITS
 """That have codes."""
+CODE = 16
+"""Bits of the longest code."""
 FIRST_OF_TWO, LOWER, UPPER, DIGIT, SPACE, LINE, CONTROL, END, PAUSE, QUOTE, OTHER = range(11)
 """Kinds of units, as mixing.c numbers them: the first of two; and kinds of characters."""
 MARKS = {
@@ -29,7 +31,6 @@ BRANCH = np.dtype(
     [
         *((name, np.int32) for name in ("bit", "code", "low", "middle", "high", "left", "right")),
         ("share", np.float32),
-        ("unknown", np.int32),
     ]
 )
 """`Branch` of mixing.c."""
@@ -121,18 +122,25 @@ class Codes:
         def grow(low: int, high: int) -> int:
             if high - low < 2:
                 return -1
-            bit = 16 - int(numbers[low] ^ numbers[high - 1]).bit_length()
-            code = int(numbers[low]) >> (16 - bit)
-            middle = low + int(np.searchsorted(numbers[low:high], (2 * code + 1) << (15 - bit)))
+            bit = CODE - int(numbers[low] ^ numbers[high - 1]).bit_length()
+            code = int(numbers[low]) >> (CODE - bit)
+            middle = low + int(np.searchsorted(numbers[low:high], (2 * code + 1) << (CODE - 1 - bit)))
             here = len(found)
             ones, of_all = (had[high] - had[begin] + UNSEEN * (high - begin) for begin in (middle, low))
-            share, unknown = ones / of_all, int(had[high] == had[low])
-            found.append([bit, code, low, middle, high, -1, -1, share, unknown])
+            found.append([bit, code, low, middle, high, -1, -1, ones / of_all])
             found[here][5:7] = grow(low, middle), grow(middle, high)
             return here
 
         grow(0, self.size)
         return np.array([tuple(each) for each in found], BRANCH)
+
+    @cached_property
+    def paths(self) -> np.ndarray:
+        """(V, CODE) int32, of each symbol the branch at each bit of its code; −1: no symbols are told apart there."""
+        found = np.full((self.size, CODE), -1, np.int32)
+        for number, branch in enumerate(self.branches):
+            found[self.symbols[branch["low"] : branch["high"]], branch["bit"]] = number
+        return found
 
     def encode(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The units of tokens (N,), and of each token (N,) how many units stand up to its end."""

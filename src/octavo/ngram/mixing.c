@@ -1,11 +1,12 @@
-// Context mixing: what comes next, from many contexts at once, decided bit by bit. The twin is in mixing.py.
+// Context mixing: what comes next, from many contexts at once, decided bit by bit. The twin is in slow_mixing.py.
 //
 // A text is a sequence of units of 8 bits. Each bit is predicted by what followed each of some contexts: the last units,
-// the word and the words before it, units further back, the line's column and what stands above, the longest match. Of
-// each context a bucket keeps a short history of every bit of half a unit; what such histories came to is counted. All
-// predictions are mixed in the logistic domain by several sets of weights, each chosen by a small context, and their
-// mixtures by one more; the mixture is corrected by what it came to in its context (secondary estimation). Weights and
-// counts learn from each bit after it was predicted.
+// the word and the words before it, units further back, what followed such a unit lately, the line's column and what
+// stands above, the longest match. Of each context a line of the processor's cache keeps a short history of every bit of
+// half a unit; what such histories came to is counted. All predictions, and a network's where one is heard, are mixed in
+// the logistic domain by several sets of weights, each chosen by a small context, and their mixtures by one more; the
+// mixture is corrected by what it came to in its context (secondary estimation). Weights and counts learn from each bit
+// after it was predicted.
 //
 // Sources: Mahoney 2005 (PAQ6: bit histories, mixing by context, secondary estimation), Mahoney 2013 (the ZPAQ
 // specification), Veness et al. 2020 (gated linear networks, which such mixers are). No code of these is here.
@@ -22,10 +23,13 @@ enum {
     CONTEXTS = 22,
     MATCHES = 2,
     DIRECT = 3,       // contexts whose bits are counted one by one: the last 1, 2 and 3 units
-    INPUTS = 64,      // two of each context and match, one of each direct count, a constant; the rest is 0
+    SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant, two of the network
+    CONSTANT = SIDES + 2 * MATCHES + DIRECT,
+    HEARD = CONSTANT + 1,
+    INPUTS = 32,
     LANES = 16,
-    SETS = 7,
-    ROWS = 2048,      // of each set
+    SETS = 5,
+    ALL_ROWS = 256 + 256 + 256 + 2048 + 144,
     STEPS = 32,       // of secondary estimation, half a logit each
     ESTIMATES = 2,
     LONGEST = 64,     // of a match
@@ -33,44 +37,56 @@ enum {
     WINDOW = 256,     // units before a position that its prediction depends on
     FORGETS = 400,    // bits after which a count of histories forgets
     DIRECT_FORGETS = 250,
-    WAYS = 4,         // buckets of a line of the processor's cache
+    WAYS = 4,         // contexts of a line
     STRETCHED = 4096,
+    ONES = (1 << 22) - 1,
+    HALF = 1 << 31,
+    CODE = 16,        // bits of the longest code
 };
+static const int FIRST_ROW[SETS] = {0, 256, 512, 768, 2816};  // of each set
 static const int MATCH_LEAST[MATCHES] = {12, 5};
-static const float RATE = 0.003f, FIRST_RATE = 0.02f, RATE_FALLS = 2048.0f, FINAL_RATE = 0.001f, CORRECTED = 0.02f;
-static const float CERTAINTY = 3.0f, FIRST_WEIGHT = 0.22f, BIAS = 0.3f, LARGEST = 12.0f, LEAST = 1.0f / 65536;
+static const float LINES_PER_UNIT = 2.5f;
+static const int64_t MOST_LINES = 1 << 22;
+static const float RATE = 0.003f, FIRST_RATE = 0.02f, RATE_FALLS = 32768, FINAL_RATE = 0.001f, CORRECTED = 0.02f;
+static const float CERTAINTY = 3, FIRST_WEIGHT = 0.17f, FIRST_HEARD = 0.2f, BIAS = 0.3f, LARGEST = 12;
+static const float LEAST = 1.0f / 65536, MOST_HEARD = 10;
 
-typedef struct { float p, stretched; int32_t n; } Count;  // a probability, its logit, and how often it was corrected
-typedef struct { uint32_t p_n[16]; } Half;        // of each bit of half a unit a probability of 22 bits, and how often
-typedef struct { uint8_t check, history[15]; } Bucket;
+typedef float Vector __attribute__((vector_size(4 * LANES)));
+typedef float Eight __attribute__((vector_size(32)));
+typedef float Four __attribute__((vector_size(16)));
+typedef uint32_t Count;  // a probability of 22 bits, and how often it was corrected
+typedef struct { Count of[16]; } Direct;  // of each bit of half a unit; less HALF, so that zeros are even chances
+typedef struct { uint8_t check[WAYS], history[WAYS][15]; } Line;
 
 // Where a text stands: what the contexts of its next unit are made of.
 typedef struct {
     const uint8_t *text;
-    int64_t begin, end;     // what is known of it
-    uint64_t last;          // units, the newest lowest
+    int64_t begin, end;      // what is known of it
+    uint64_t last, earlier;  // units, the newest lowest
     uint32_t word, before[2], gap;  // hashes: of the word that stands here, of those before it, of what follows the last
-    uint32_t kinds;
-    int64_t line, above;    // where this line and the one before it begin; −1: nowhere
+    uint32_t kinds, after[256];     // the last units that followed each unit
+    int64_t line, above;     // where this line and the one before it begin; −1: nowhere
     int column, indent, first;
-    int second;             // whether the next unit ends a symbol of two
+    int second;              // whether the next unit ends a symbol of two
 } Place;
 
-// All that is learned, in one piece of memory with no address in it. Behind it stand direct counts, buckets, the places
+// How the predictions are weighed.
+typedef struct { float sets[ALL_ROWS][INPUTS], final[256][8]; } Weights;
+
+// What is known of a text, in one piece of memory with no address in it. Behind it stand direct counts, lines, the places
 // of matches, and the text that was read.
 typedef struct {
-    int64_t capacity, room, length, decided;  // the tables are of a size for `capacity` units; the text has `room`
-    int32_t direct_bits, bucket_bits, head_bits, histories;
+    int64_t capacity, room, length, decided, lines;  // the tables are of a size for `capacity` units; the text has `room`
+    int32_t direct_bits, head_bits;
     uint8_t kind[256], fold[256];     // of a unit: what kind of character it is, and which one it is in words
-    uint8_t next[256][2], bits[256];  // of a history: that after a 0 and after a 1, and how many bits it is of
-    float stretched[STRETCHED], rates[512];
+    uint8_t next[2][256], bits[256];  // of a history: that after a 0 and after a 1, and how many bits it is of
+    float stretched[STRETCHED];
     Count by_history[CONTEXTS][256], matched[MATCHES][LENGTHS];
-    float weights[SETS][ROWS][INPUTS], final[256][8];
     uint16_t estimated[ESTIMATES][65536][STEPS];
     Place place;                      // where the text ends
 } Model;
 
-enum { FIRST_OF_TWO = 0, LETTER = 1, CAPITAL = 2, SPACE = 4, LINE = 5 };  // kinds that mixing.py gives
+enum { FIRST_OF_TWO = 0, LETTER = 1, CAPITAL = 2, SPACE = 4, LINE = 5 };  // kinds that codes.py gives
 
 static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int bits_for(int64_t n, int least, int most) {
@@ -78,19 +94,20 @@ static int bits_for(int64_t n, int least, int most) {
     while (bits < most && (1ll << bits) < n) bits++;
     return bits;
 }
-static Half *direct(const Model *m, int order) {  // order 1 to DIRECT
-    return (Half *)((char *)m + padded(sizeof *m)) + ((int64_t)(order - 1) << m->direct_bits);
+static inline Direct *direct(const Model *m, int order) {  // order 1 to DIRECT
+    return (Direct *)((char *)m + padded(sizeof *m)) + ((int64_t)(order - 1) << m->direct_bits);
 }
-static Bucket *buckets(const Model *m) { return (Bucket *)direct(m, DIRECT + 1); }
-static int32_t *heads(const Model *m, int which) {
-    return (int32_t *)((char *)buckets(m) + ((int64_t)sizeof(Bucket) << m->bucket_bits)) + ((int64_t)which << m->head_bits);
+static inline Line *lines(const Model *m) { return (Line *)direct(m, DIRECT + 1); }
+static inline int32_t *heads(const Model *m, int which) {
+    return (int32_t *)(lines(m) + m->lines) + ((int64_t)which << m->head_bits);
 }
-static uint8_t *text_of(const Model *m) { return (uint8_t *)heads(m, MATCHES); }
+static inline uint8_t *text_of(const Model *m) { return (uint8_t *)heads(m, MATCHES); }
 
 static void size(Model *m, int64_t capacity) {
     m->capacity = m->room = capacity;
     m->direct_bits = bits_for(capacity / 4, 10, 18);
-    m->bucket_bits = bits_for(12 * capacity, 14, 24);
+    m->lines = 4096 + (int64_t)(LINES_PER_UNIT * capacity);
+    if (m->lines > MOST_LINES) m->lines = MOST_LINES;
     m->head_bits = bits_for(capacity, 12, 26);
 }
 
@@ -104,6 +121,9 @@ int64_t mixing_bytes(int64_t capacity) {
     return bytes;
 }
 
+// Numbers that weigh.
+int64_t mixing_weights(void) { return sizeof(Weights) / sizeof(float); }
+
 // 1 / (1 + e^−x), |x| ≤ LARGEST, to some 1e-6: e^−x = 2^whole · 2^rest, the latter by its series.
 static inline float squash(float x) {
     const float t = -1.44269504f * x, whole = floorf(t + 0.5f), r = (t - whole) * 0.69314718f;
@@ -112,14 +132,28 @@ static inline float squash(float x) {
     return 1 / (1 + two.f * power);
 }
 static inline float clipped(float x, float most) { return x > most ? most : x < -most ? -most : x; }
-static inline float stretch(const Model *m, float p) { return m->stretched[(int)(p * (STRETCHED - 1) + 0.5f)]; }
 static inline uint64_t hashed(uint64_t a, uint64_t b) {
     uint64_t h = (a + 0x9E3779B97F4A7C15u) * 0xD6E8FEB86659FD93u;
     h = ((h ^ h >> 32) + b) * 0xD6E8FEB86659FD93u;
     return h ^ h >> 29;
 }
+static inline float total(Vector v) {
+    union { Vector v; Eight half[2]; } all = {v};
+    union { Eight v; Four half[2]; } some = {all.half[0] + all.half[1]};
+    const Four few = some.half[0] + some.half[1];
+    return (few[0] + few[2]) + (few[1] + few[3]);
+}
 
-static Count new_count(const Model *m, float p) { return (Count){p, stretch(m, p), 0}; }
+static inline float probability(Count count) { return (float)(count >> 10) * (1.0f / ONES); }
+static inline float stretch(const Model *m, Count count) { return m->stretched[count >> 20]; }
+static Count new_count(float p) { return (Count)(p * ONES) << 10; }
+// After one more bit.
+static inline Count counted(Count count, int bit, Count forgets) {
+    const Count p = count >> 10, times = count & 1023;
+    const int32_t wrong = (bit ? ONES : 0) - (int32_t)p;
+    const Count more = p + (Count)(int32_t)((float)wrong / ((float)times + 1.5f));
+    return more << 10 | (times < forgets ? times + 1 : times);
+}
 
 // Histories are pairs of counts, and which bit came last where both came. A bit that comes makes the other's count
 // smaller where that was more than 2: what came lately tells more.
@@ -140,13 +174,12 @@ static void make_histories(Model *m) {
             int found = 0;
             while (found < count && (known[found][0] != n[0] || known[found][1] != n[1] || known[found][2] != last)) found++;
             if (found == count) known[count][0] = n[0], known[count][1] = n[1], known[count++][2] = last;
-            m->next[s][y] = (uint8_t)found;
+            m->next[y][s] = (uint8_t)found;
         }
         m->bits[s] = (uint8_t)(known[s][0] + known[s][1]);
         for (int c = 0; c < CONTEXTS; c++)
-            m->by_history[c][s] = new_count(m, (known[s][1] + 0.4f) / (known[s][0] + known[s][1] + 0.8f));
+            m->by_history[c][s] = new_count((known[s][1] + 0.4f) / (known[s][0] + known[s][1] + 0.8f));
     }
-    m->histories = count;
 }
 
 static void arrive(Place *w, const uint8_t *text, int64_t begin) {
@@ -154,11 +187,10 @@ static void arrive(Place *w, const uint8_t *text, int64_t begin) {
     w->text = text, w->begin = w->end = w->line = begin, w->above = -1;
 }
 
-// A model that has read nothing, in memory of `mixing_bytes`, all zeros.
-void mixing_start(Model *m, int64_t capacity, const uint8_t *kind, const uint8_t *fold) {
+// A model that has read nothing, in memory of `mixing_bytes`, all zeros; and its weights, all zeros too.
+void mixing_start(Model *m, Weights *weights, int64_t capacity, const uint8_t *kind, const uint8_t *fold) {
     size(m, capacity);
     memcpy(m->kind, kind, 256), memcpy(m->fold, fold, 256);
-    for (int i = 0; i < 512; i++) m->rates[i] = 1 / (i + 1.5f);
     for (int i = 0; i < STRETCHED; i++) {
         const double p = (i + 0.5) / STRETCHED;
         m->stretched[i] = (float)log(p / (1 - p));
@@ -166,25 +198,25 @@ void mixing_start(Model *m, int64_t capacity, const uint8_t *kind, const uint8_t
     make_histories(m);
     arrive(&m->place, 0, 0);
     for (int i = 0; i < MATCHES; i++)
-        for (int j = 0; j < LENGTHS; j++) m->matched[i][j] = new_count(m, 0.75f);
-    for (int64_t i = 0; i < (int64_t)DIRECT << m->direct_bits; i++)
-        for (int j = 0; j < 16; j++) direct(m, 1)[i].p_n[j] = 1u << 31;
-    for (int s = 0; s < SETS; s++)
-        for (int row = 0; row < ROWS; row++)
-            for (int i = 0; i < CONTEXTS; i++) m->weights[s][row][i] = FIRST_WEIGHT;
-    for (int row = 0; row < 256; row++)
-        for (int s = 0; s < SETS; s++) m->final[row][s] = 1.0f / SETS;
+        for (int j = 0; j < LENGTHS; j++) m->matched[i][j] = new_count(0.75f);
     uint16_t line[STEPS];
     for (int i = 0; i < STEPS; i++) line[i] = (uint16_t)(squash((i - STEPS / 2) * 0.5f) * 65535);
     for (int e = 0; e < ESTIMATES; e++)
         for (int i = 0; i < 65536; i++) memcpy(m->estimated[e][i], line, sizeof line);
+    for (int row = 0; row < ALL_ROWS; row++) {
+        for (int i = 0; i < CONTEXTS; i++) weights->sets[row][i] = FIRST_WEIGHT;
+        weights->sets[row][HEARD] = FIRST_HEARD;
+    }
+    for (int row = 0; row < 256; row++)
+        for (int s = 0; s < SETS; s++) weights->final[row][s] = 1.0f / SETS;
 }
 
 static inline void pass(const Model *m, Place *w) {  // the unit at `end`
     const int unit = w->text[w->end++], second = w->second;
     w->second = !second && m->kind[unit] == FIRST_OF_TWO;
     const int kind = second || w->second ? LETTER : m->kind[unit];
-    w->last = w->last << 8 | (uint64_t)unit;
+    w->after[w->last & 255] = w->after[w->last & 255] << 8 | (uint32_t)unit;
+    w->earlier = w->earlier << 8 | w->last >> 56, w->last = w->last << 8 | (uint64_t)unit;
     w->kinds = w->kinds << 4 | (uint32_t)kind;
     if (kind <= CAPITAL) {
         if (!w->word) w->gap = 0;
@@ -205,115 +237,142 @@ static inline void pass(const Model *m, Place *w) {  // the unit at `end`
 
 // A prediction on its way to the next unit, and what its inputs were.
 typedef struct {
-    uint64_t hashes[CONTEXTS];
-    Bucket *slots[2][CONTEXTS];  // of the unit's upper half and of its lower one; the same of direct counts
+    uint64_t last;               // units before it
+    uint64_t hashes[2][CONTEXTS];  // of the unit's upper half and of its lower one
+    uint8_t *slots[2][CONTEXTS];   // where the histories of each stand
+    Direct *counted[2][DIRECT];
+    int opened[2];               // the node at which each half was opened; 0: it was not
+    int sought;                  // the node whose hashes the lower half has
     int64_t match[MATCHES];      // where what follows the match stands in the model's text
     int length[MATCHES], expected;
-    int chosen[SETS];            // of each set, by what stands before the unit
+    int one, two, kinds, in_word;  // what weights are chosen by
     int node, bit;               // 1 and the bits of the unit so far; how many these are
+    float heard;                 // the network's probability of a 1; below 0: none is heard
     float x[INPUTS] __attribute__((aligned(64)));
-    float mixed[SETS], p_mixed[SETS], together, p_together, p;
-    int rows[SETS];
-    Half *halves[2][DIRECT];
-    Count *counts[CONTEXTS], *matches[MATCHES];
-    int match_bit[MATCHES], estimates[ESTIMATES], step;
-    float between;
+    Count counts[2 * LANES] __attribute__((aligned(64)));
+    float mixed[8] __attribute__((aligned(32))), p_mixed[8] __attribute__((aligned(32)));
+    float together, p_together, between;
+    uint8_t states[CONTEXTS];
+    int rows[SETS], matched[MATCHES], match_bit[MATCHES], estimates[ESTIMATES], step;
 } Next;
 
-static inline int unit_back(const Place *w, int n) { return (int)(w->last >> (8 * n - 8) & 255); }
+static inline int32_t *head_of(const Model *m, uint64_t last, uint64_t earlier, int which) {
+    const uint64_t key = which ? last << 24 : last ^ (earlier << 32) * 0x9E3779B97F4A7C15u;
+    return heads(m, which) + (hashed(70, key) >> (64 - m->head_bits));
+}
 
-static uint64_t match_hash(const Place *w, int least) {
-    uint64_t h = 0;
-    for (int i = 1; i <= least; i++) h = (h + w->text[w->end - i] + 1) * 0x9E3779B97F4A7C15u;
-    return h;
+static inline int alike(const uint8_t *a, const uint8_t *b, int most) {  // units before a and b
+    int n = 0;
+    for (; n + 8 <= most; n += 8) {
+        uint64_t x, y;
+        memcpy(&x, a - n - 8, 8), memcpy(&y, b - n - 8, 8);
+        if (x != y) break;
+    }
+    while (n < most && a[-1 - n] == b[-1 - n]) n++;
+    return n;
 }
 
 static void look_for_matches(const Model *m, const Place *w, Next *n) {
     const uint8_t *known = text_of(m);
+    const int64_t had = w->end - w->begin;
     for (int i = 0; i < MATCHES; i++) {
         n->length[i] = 0;
-        if (w->end - w->begin < MATCH_LEAST[i]) continue;
-        const int64_t at = heads(m, i)[match_hash(w, MATCH_LEAST[i]) >> (64 - m->head_bits)];
-        int64_t most = w->end - w->begin < at ? w->end - w->begin : at;
-        if (most > LONGEST) most = LONGEST;
-        int length = 0;
-        while (length < most && known[at - 1 - length] == w->text[w->end - 1 - length]) length++;
+        if (had < MATCH_LEAST[i]) continue;
+        const int64_t at = *head_of(m, w->last, w->earlier, i), most = had < at ? had : at;
+        const int length = alike(known + at, w->text + w->end, most < LONGEST ? (int)most : LONGEST);
         if (length >= MATCH_LEAST[i]) n->length[i] = length, n->match[i] = at;
     }
     if (!n->length[0]) n->length[0] = n->length[1], n->match[0] = n->match[1];
     n->expected = n->length[0] ? known[n->match[0]] + 1 : 0;
 }
 
-static inline uint64_t line_of(const Model *m, uint64_t hash) {
-    return (hash >> 20 & ((1ull << m->bucket_bits) / WAYS - 1)) * WAYS;
+static inline Line *line_of(const Model *m, uint64_t hash) {
+    return lines(m) + ((hash >> 32) * (uint64_t)m->lines >> 32);
 }
 
+static inline void fetch(const Model *m, const uint64_t *hashes) {
+    for (int i = 0; i < CONTEXTS; i++) __builtin_prefetch(line_of(m, hashes[i]), 1);
+}
+
+// The contexts of a place's next unit.
 static void look(const Model *m, const Place *w, Next *n) {
     look_for_matches(m, w, n);
-    const uint64_t last = w->last;
+    const uint64_t last = w->last, one = last & 0xFF;
     const int up = w->above >= 0 && w->above + w->column < w->line ? w->text[w->above + w->column] + 1 : 0;
+    const int column = w->column < 255 ? w->column : 255;
     const uint64_t here = w->word ? hashed(20, w->word) : hashed(21, (uint64_t)w->before[0] << 32 ^ w->gap);
-    const uint64_t one = last & 0xFF, longest = (uint64_t)(n->length[0] < 16 ? n->length[0] : 16 + (n->length[0] > 32));
-    uint64_t *h = n->hashes;
+    const uint64_t longest = (uint64_t)(n->length[0] < 16 ? n->length[0] : 16 + (n->length[0] > 32));
+    uint64_t *h = n->hashes[0];
     for (int order = 0; order < 7; order++) *h++ = hashed(order + 1, last & ((1ull << 8 * order) - 1));
     *h++ = hashed(9, last);
     *h++ = hashed(here, 0);
     *h++ = hashed(here, hashed(22, w->before[0]));
     *h++ = hashed(here, hashed(23, w->before[1]));
     *h++ = hashed(here, hashed(24, (uint64_t)w->before[0] << 32 | w->before[1]));
-    *h++ = hashed(30, last & 0xFFFF00);
-    *h++ = hashed(31, last & 0xFFFFFF00);
-    *h++ = hashed(32, last & 0xFF00FF);
-    *h++ = hashed(33, last & 0xFFFF0000);
+    *h++ = hashed(30, last & 0xFFFF0000);
+    *h++ = hashed(31, (uint64_t)(w->after[one] & 0xFFFF) << 8 | one);
+    *h++ = hashed(32, (uint64_t)(w->after[one] & 0xFFFFFF) << 8 | one);
     *h++ = hashed(40, (uint64_t)up << 8 | one);
     *h++ = hashed(41, (uint64_t)(w->indent << 16 | w->first << 8) << 32 | one << 32 | w->word);
-    *h++ = hashed(42, (uint64_t)(w->column < 255 ? w->column : 255) << 16 | (uint64_t)up);
+    *h++ = hashed(42, (uint64_t)column << 16 | (uint64_t)up);
+    *h++ = hashed(43, (uint64_t)column << 8 | one);
     *h++ = hashed(50, (uint64_t)n->expected << 16 | longest << 8 | one);
     *h++ = hashed(51, (uint64_t)(w->kinds & 0xFFFFFFF) << 8 | one);
     *h++ = hashed(52, (uint64_t)w->word << 32 | one << 16 | (uint64_t)n->expected);
-    for (int i = 0; i < CONTEXTS; i++) __builtin_prefetch(buckets(m) + line_of(m, n->hashes[i]));
-    const int length = n->length[0];
-    n->chosen[0] = length == 0 ? 0 : length < 16 ? 1 + length / 2 : length < 32 ? 9 : length < 64 ? 10 : 11;
-    n->chosen[1] = 0;
-    n->chosen[2] = (int)one, n->chosen[3] = unit_back(w, 2), n->chosen[4] = (int)(w->kinds & 255);
-    n->chosen[5] = n->expected, n->chosen[6] = w->word ? 1 : 0;
+    fetch(m, n->hashes[0]);
+    n->last = last, n->one = (int)one, n->two = (int)(last >> 8 & 255);
+    n->kinds = (int)(w->kinds & 255), n->in_word = w->word != 0;
+    n->opened[0] = n->opened[1] = n->sought = 0;
 }
 
-static Bucket NOTHING;  // of a context that was never seen
-
-// The bucket of a context: its own; to write on, that of the least known context in its place.
-static Bucket *find(const Model *m, uint64_t hash, int write) {
-    Bucket *line = buckets(m) + line_of(m, hash), *least = line;
-    const uint8_t check = (uint8_t)(hash % 255 + 1);  // 0: it was never written on
-    int fewest = 256;
-    for (int i = 0; i < WAYS; i++) {
-        if (line[i].check == check) return line + i;
-        const int known = line[i].check ? 1 + m->bits[line[i].history[0]] : 0;
-        if (known < fewest) least = line + i, fewest = known;
-    }
-    if (!write) return &NOTHING;
-    memset(least, 0, sizeof *least);
-    least->check = check;
-    return least;
-}
-
-// Before the first bit of each half of a unit.
-static void open_half(const Model *m, const Place *w, Next *n, int write) {
-    const int half = n->bit >= 4;
-    uint64_t hash[CONTEXTS];
+static inline void look_lower(const Model *m, Next *n, int node) {
+    n->sought = node;
     for (int i = 0; i < CONTEXTS; i++) {
-        hash[i] = half ? hashed(n->hashes[i], (uint64_t)n->node) : n->hashes[i];
-        if (half) __builtin_prefetch(buckets(m) + line_of(m, hash[i]));
+        const uint64_t h = (n->hashes[0][i] + (uint64_t)node) * 0x9E3779B97F4A7C15u;
+        n->hashes[1][i] = h ^ h >> 31;
     }
-    for (int order = 1; order <= DIRECT; order++) {
-        const uint64_t key = (w->last & ((1ull << 8 * order) - 1)) << 8 | (uint64_t)n->node;
-        n->halves[half][order - 1] = direct(m, order) + (hashed(60, key) >> (64 - m->direct_bits));
-        __builtin_prefetch(n->halves[half][order - 1]);
-    }
-    for (int i = 0; i < CONTEXTS; i++) n->slots[half][i] = find(m, hash[i], write);
+    fetch(m, n->hashes[1]);
 }
 
-static inline int in_half(const Next *n) {  // place of the next bit's history in a bucket
+static uint8_t NOTHING[15];  // of a context that was never seen
+
+// The histories of a context; to write on, where it has none, in the place of the least known context.
+static inline uint8_t *find(const Model *m, uint64_t hash, int write) {
+    Line *line = line_of(m, hash);
+    const uint32_t check = (uint32_t)(hash % 255 + 1);  // 0: it was never written on
+    for (int i = 0; i < WAYS; i++)
+        if (line->check[i] == check) return line->history[i];
+    if (!write) return NOTHING;
+    int least = 0, fewest = 256;
+    for (int i = 0; i < WAYS; i++) {
+        const int known = line->check[i] ? 1 + m->bits[line->history[i][0]] : 0;
+        if (known < fewest) least = i, fewest = known;
+    }
+    line->check[least] = (uint8_t)check;
+    return memset(line->history[least], 0, 15);
+}
+
+static inline void estimates_of(uint64_t last, int node, int *found) {
+    found[0] = (int)(last & 0xFF) << 8 | node;
+    found[1] = (int)(((last & 0xFFFF) << 8 | (uint64_t)node) * 0x9E3779B97F4A7C15u >> 48);
+}
+
+// Be ready for a bit of the unit, after a node; `write`: it will be learned.
+static inline void ready(const Model *m, Next *n, int node, int bit, int write) {
+    const int half = bit >= 4, opened = node >> bit % 4;
+    n->node = node, n->bit = bit;
+    if (n->opened[half] == opened) return;
+    n->opened[half] = opened;
+    if (half && n->sought != opened) look_lower(m, n, opened);
+    for (int order = 1; order <= DIRECT; order++) {
+        const uint64_t key = (n->last & ((1ull << 8 * order) - 1)) << 8 | (uint64_t)opened;
+        n->counted[half][order - 1] = direct(m, order) + (hashed(60, key) >> (64 - m->direct_bits));
+        __builtin_prefetch(n->counted[half][order - 1], 1);
+    }
+    for (int i = 0; i < CONTEXTS; i++) n->slots[half][i] = find(m, n->hashes[half][i], write);
+}
+
+static inline int in_half(const Next *n) {  // place of the next bit's history
     return n->bit < 4 ? n->node - 1 : ((n->node & ((1 << (n->bit - 4)) - 1)) | 1 << (n->bit - 4)) - 1;
 }
 
@@ -321,57 +380,47 @@ static inline int length_kind(int n) {
     return n < 16 ? n : n < 20 ? 16 : n < 24 ? 17 : n < 28 ? 18 : n < 32 ? 19 : n < 40 ? 20 : n < 48 ? 21 : n < 64 ? 22 : 23;
 }
 
-static inline int rows_of(Next *n, int known) {
-    n->rows[0] = n->chosen[0] * 8 + n->bit, n->rows[1] = n->node, n->rows[2] = n->chosen[2], n->rows[3] = n->chosen[3];
-    n->rows[4] = n->chosen[4] * 8 + n->bit, n->rows[5] = n->chosen[5], n->rows[6] = (n->chosen[6] * 9 + known) * 8 + n->bit;
-    return 0;
-}
-
 // The probability that the next bit is 1.
-static float predict(const Model *m, const Place *w, Next *n) {
-    const int at = in_half(n);
-    Bucket *const *slots = n->slots[n->bit >= 4];
+static inline float predict(const Model *m, const Weights *by, Next *n) {
+    const int at = in_half(n), half = n->bit >= 4;
+    uint8_t *const *slots = n->slots[half];
     float *x = n->x;
     int known = 0;
-    n->estimates[0] = unit_back(w, 1) << 8 | n->node;
-    n->estimates[1] = (int)(hashed(61, (w->last & 0xFFFF) << 8 | (uint64_t)n->node) >> 48);
-    for (int e = 0; e < ESTIMATES; e++) __builtin_prefetch(m->estimated[e][n->estimates[e]] + STEPS / 2);
+    estimates_of(n->last, n->node, n->estimates);
+    for (int e = 0; e < ESTIMATES; e++) __builtin_prefetch(m->estimated[e][n->estimates[e]] + STEPS / 2, 1);
     for (int i = 0; i < CONTEXTS; i++) {
-        const int history = slots[i]->history[at];
-        Count *count = (Count *)&m->by_history[i][history];
-        n->counts[i] = count;
-        x[i] = history ? count->stretched : 0;
-        x[CONTEXTS + i] = history ? (count->p - 0.5f) * CERTAINTY : 0;
-        known += history && i < ORDERS;
+        const int history = slots[i][at];
+        n->states[i] = (uint8_t)history;
+        n->counts[i] = m->by_history[i][history];
+        x[i] = history ? stretch(m, n->counts[i]) : 0;
     }
-    x += 2 * CONTEXTS;
+    for (int i = 0; i < ORDERS; i++) known += n->states[i] != 0;
+    x += SIDES;
     for (int i = 0; i < MATCHES; i++, x += 2) {
         const int unit = n->length[i] ? text_of(m)[n->match[i]] : -1;
-        x[0] = x[1] = 0, n->matches[i] = 0;
+        x[0] = x[1] = 0, n->matched[i] = -1;
         if (unit < 0 || (unit | 256) >> (8 - n->bit) != n->node) continue;
-        Count *count = (Count *)&m->matched[i][length_kind(n->length[i])];
-        const int bit = unit >> (7 - n->bit) & 1;
-        n->matches[i] = count, n->match_bit[i] = bit;
-        x[0] = bit ? count->stretched : -count->stretched;
-        x[1] = (bit ? CERTAINTY : -CERTAINTY) * (count->p - 0.5f);
+        const int bit = unit >> (7 - n->bit) & 1, kind = length_kind(n->length[i]);
+        const Count count = m->matched[i][kind];
+        n->matched[i] = kind, n->match_bit[i] = bit;
+        x[0] = bit ? stretch(m, count) : -stretch(m, count);
+        x[1] = (bit ? CERTAINTY : -CERTAINTY) * (probability(count) - 0.5f);
     }
-    for (int i = 0; i < DIRECT; i++) *x++ = m->stretched[n->halves[n->bit >= 4][i]->p_n[at + 1] >> 20];
+    for (int i = 0; i < DIRECT; i++) *x++ = stretch(m, n->counted[half][i]->of[at + 1] ^ HALF);
     *x++ = BIAS;
-    while (x < n->x + INPUTS) *x++ = 0;
-    rows_of(n, known);
+    const float heard = n->heard;
+    x[0] = heard < 0 ? 0 : clipped(logf(heard / (1 - heard)), MOST_HEARD);
+    x[1] = heard < 0 ? 0 : CERTAINTY * (heard - 0.5f);
+    n->rows[0] = n->node, n->rows[1] = n->one, n->rows[2] = n->two;
+    n->rows[3] = n->kinds * 8 + n->bit, n->rows[4] = (n->in_word * 9 + known) * 8 + n->bit;
+    const Vector *inputs = (const Vector *)n->x;
     float together = 0;
     for (int s = 0; s < SETS; s++) {
-        const float *weights = m->weights[s][n->rows[s]];
-        float lanes[LANES] = {0};
-        for (int i = 0; i < INPUTS; i += LANES)
-            for (int l = 0; l < LANES; l++) lanes[l] += weights[i + l] * n->x[i + l];
-        for (int l = 0; l < 8; l++) lanes[l] += lanes[l + 8];
-        for (int l = 0; l < 4; l++) lanes[l] += lanes[l + 4];
-        lanes[0] += lanes[2], lanes[1] += lanes[3], lanes[0] += lanes[1];
-        n->mixed[s] = clipped(lanes[0], LARGEST);
+        const Vector *weights = (const Vector *)by->sets[FIRST_ROW[s] + n->rows[s]];
+        n->mixed[s] = clipped(total(weights[0] * inputs[0] + weights[1] * inputs[1]), LARGEST);
     }
-    for (int s = 0; s < SETS; s++) n->p_mixed[s] = squash(n->mixed[s]);
-    for (int s = 0; s < SETS; s++) together += m->final[n->node][s] * n->mixed[s];
+    for (int s = 0; s < 8; s++) n->p_mixed[s] = squash(n->mixed[s]);
+    for (int s = 0; s < SETS; s++) together += by->final[n->node][s] * n->mixed[s];
     n->together = clipped(together, LARGEST), n->p_together = squash(n->together);
     const float place = clipped(n->together, (STEPS - 2) / 4.0f) * 2 + STEPS / 2;
     n->step = place < STEPS - 2 ? (int)place : STEPS - 2, n->between = place - n->step;
@@ -380,40 +429,34 @@ static float predict(const Model *m, const Place *w, Next *n) {
         const uint16_t *line = m->estimated[e][n->estimates[e]] + n->step;
         p += 0.25f / 65535 * (line[0] * (1 - n->between) + line[1] * n->between);
     }
-    return n->p = p < LEAST ? LEAST : p > 1 - LEAST ? 1 - LEAST : p;
-}
-
-static inline void count_in(const Model *m, Count *count, int bit, int forgets) {
-    count->p += (bit - count->p) * m->rates[count->n];
-    count->stretched = stretch(m, count->p);
-    if (count->n < forgets) count->n++;
+    return p < LEAST ? LEAST : p > 1 - LEAST ? 1 - LEAST : p;
 }
 
 // The bit that was predicted came.
-static void learn(Model *m, Next *n, int bit) {
-    const float rate = RATE + FIRST_RATE / (1 + (float)m->decided / RATE_FALLS);
-    m->decided++;
+static inline void learn(Model *m, Weights *by, Next *n, int bit, float rate) {
+    const int at = in_half(n), half = n->bit >= 4;
+    const Vector *inputs = (const Vector *)n->x;
     for (int s = 0; s < SETS; s++) {
-        float *weights = m->weights[s][n->rows[s]];
+        Vector *weights = (Vector *)by->sets[FIRST_ROW[s] + n->rows[s]];
         const float wrong = (bit - n->p_mixed[s]) * rate;
-        for (int i = 0; i < INPUTS; i++) weights[i] += wrong * n->x[i];
+        weights[0] += wrong * inputs[0], weights[1] += wrong * inputs[1];
     }
     const float wrong = (bit - n->p_together) * FINAL_RATE;
-    for (int s = 0; s < SETS; s++) m->final[n->node][s] += wrong * n->mixed[s];
-    const int at = in_half(n);
+    for (int s = 0; s < SETS; s++) by->final[n->node][s] += wrong * n->mixed[s];
+    for (int i = 0; i < 2 * LANES; i++) n->counts[i] = counted(n->counts[i], bit, FORGETS);
+    uint8_t *const *slots = n->slots[half];
     for (int i = 0; i < CONTEXTS; i++) {
-        uint8_t *history = &n->slots[n->bit >= 4][i]->history[at];
-        count_in(m, n->counts[i], bit, FORGETS);
-        *history = m->next[*history][bit];
+        m->by_history[i][n->states[i]] = n->counts[i];
+        slots[i][at] = m->next[bit][slots[i][at]];
     }
-    for (int i = 0; i < MATCHES; i++)
-        if (n->matches[i]) count_in(m, n->matches[i], n->match_bit[i] == bit, FORGETS);
+    for (int i = 0; i < MATCHES; i++) {
+        if (n->matched[i] < 0) continue;
+        Count *count = &m->matched[i][n->matched[i]];
+        *count = counted(*count, n->match_bit[i] == bit, FORGETS);
+    }
     for (int i = 0; i < DIRECT; i++) {
-        uint32_t *p_n = &n->halves[n->bit >= 4][i]->p_n[at + 1];
-        const uint32_t p = *p_n >> 10, times = *p_n & 1023;
-        const int32_t wrong = (int32_t)((bit ? (1u << 22) - 1 : 0) - p);
-        const uint32_t more = p + (uint32_t)(int32_t)((float)wrong * m->rates[times]);
-        *p_n = more << 10 | (times < DIRECT_FORGETS ? times + 1 : times);
+        Count *count = &n->counted[half][i]->of[at + 1];
+        *count = counted(*count ^ HALF, bit, DIRECT_FORGETS) ^ HALF;
     }
     for (int e = 0; e < ESTIMATES; e++) {
         uint16_t *line = m->estimated[e][n->estimates[e]] + n->step;
@@ -423,71 +466,173 @@ static void learn(Model *m, Next *n, int bit) {
     }
 }
 
-static inline void decide(Next *n, int bit) { n->node = n->node << 1 | bit, n->bit++; }
-
-// Lets a model, behind which there are so many bytes more, read as many units more.
-void mixing_widen(Model *m, int64_t more) { m->room += more; }
-
-// Reads `count` units after those before, each bit of which is predicted and then learned. `nats`, if it is there: of
-// each unit −ln p before it was learned. Returns 0 where they are more than the model has room for.
-int mixing_read(Model *m, const uint8_t *units, int64_t count, float *nats) {
-    if (m->length + count > m->room) return 0;
-    Next now, *next = &now;
-    uint8_t *text = text_of(m);
-    Place place = m->place;
-    place.text = text;
-    for (int64_t i = 0; i < count; i++) {
-        double lost = 0;
-        look(m, &place, next);
-        next->node = 1, next->bit = 0;
-        while (next->bit < 8) {
-            if (next->bit % 4 == 0) open_half(m, &place, next, 1);
-            const int bit = units[i] >> (7 - next->bit) & 1;
-            const float p = predict(m, &place, next);
-            lost -= log(bit ? p : 1 - p);
-            learn(m, next, bit);
-            decide(next, bit);
-        }
-        if (nats) nats[i] = (float)lost;
-        for (int k = 0; k < MATCHES; k++)  // the next unit's place
-            if (place.end - place.begin >= MATCH_LEAST[k])
-                heads(m, k)[match_hash(&place, MATCH_LEAST[k]) >> (64 - m->head_bits)] = (int32_t)place.end;
-        text[m->length++] = units[i];
-        pass(m, &place);
-    }
-    m->place = place, m->place.text = 0;
-    return 1;
-}
-
 // The symbols of a vocabulary, sorted by their codes: one unit, or two. A branch is a bit that tells some of them apart;
 // the bits that all of them have in common are not asked for, so a distribution over them sums to one.
 typedef struct {
-    int32_t bit, code;         // which of the 16 bits, and those before it
+    int32_t bit, code;         // which of the CODE bits, and those before it
     int32_t low, middle, high; // the symbols where it is 0 stand before `middle`
     int32_t left, right;       // the branches beneath; −1: one symbol is left
     float share;               // of the text's symbols here, those where it is 1
-    int32_t unknown;           // whether the text has none of them
 } Branch;
 
 typedef struct {
     const Branch *branches;
     const int32_t *symbols;
+    const int32_t *paths;            // of each symbol the branch at each bit of its code; −1: it is not asked
     const uint8_t *units, *lengths;  // of each symbol two units, of which one or both count
     int32_t branch_count, vocabulary;
 } Vocabulary;
 
+// Symbols that are unlikely together share by how often the text has them.
+static const float UNLIKELY = -10;
+
+// Lets a model, behind which there are so many bytes more, read as many units more.
+void mixing_widen(Model *m, int64_t more) { m->room += more; }
+
+static inline void fetch_ahead(const Model *m, const Place *ahead, Next *n, int unit) {
+    look(m, ahead, n);
+    look_lower(m, n, 16 | unit >> 4);
+    const uint64_t last = ahead->last << 8 | (uint64_t)unit, earlier = ahead->earlier << 8 | ahead->last >> 56;
+    for (int k = 0; k < MATCHES; k++) __builtin_prefetch(head_of(m, last, earlier, k), 1);
+    for (int bit = 0; bit < 8; bit++) {
+        int estimates[ESTIMATES];
+        estimates_of(ahead->last, (256 | unit) >> (8 - bit), estimates);
+        for (int e = 0; e < ESTIMATES; e++) __builtin_prefetch(m->estimated[e][estimates[e]] + STEPS / 2, 1);
+    }
+}
+
+static inline void append(Model *m, Place *w, int unit) {
+    for (int k = 0; k < MATCHES; k++)
+        if (w->end - w->begin >= MATCH_LEAST[k]) *head_of(m, w->last, w->earlier, k) = (int32_t)w->end;
+    text_of(m)[m->length++] = (uint8_t)unit;
+    pass(m, w);
+}
+
+// Reads `count` symbols after those before, each bit of which is predicted and then learned; what comes next is fetched
+// meanwhile. `heard` (count, CODE), if it is there: a network's probability that each bit is 1, below 0 where it said
+// nothing. `nats`, if it is there: of each symbol −ln p before it was learned. Returns 0 where they are more than the
+// model has room for, or there is no memory.
+int mixing_read(Model *m, Weights *by, const Vocabulary *v, const int32_t *symbols, int64_t count, const float *heard,
+                float *nats) {
+    int64_t units = 0, at = 0;
+    for (int64_t i = 0; i < count; i++) units += v->lengths[symbols[i]];
+    if (m->length + units > m->room) return 0;
+    if (!count) return 1;
+    uint8_t *coming = malloc((size_t)units + 1);
+    if (!coming) return 0;
+    for (int64_t i = 0; i < count; i++)
+        for (int k = 0; k < v->lengths[symbols[i]]; k++) coming[at++] = v->units[2 * symbols[i] + k];
+    coming[at] = 0, at = 0;
+    Next two[2];
+    memset(two, 0, sizeof two);
+    Place ahead = m->place;
+    ahead.text = text_of(m);
+    fetch_ahead(m, &ahead, two, coming[0]);
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t *path = v->paths + (int64_t)CODE * symbols[i];
+        float log_p = 0;
+        for (int k = 0; k < v->lengths[symbols[i]]; k++, at++) {
+            Next *now = two + (at & 1);
+            const int unit = coming[at];
+            append(m, &ahead, unit);
+            if (at + 1 < units) fetch_ahead(m, &ahead, two + (~at & 1), coming[at + 1]);
+            const float rate = RATE + FIRST_RATE / (1 + (float)m->decided / RATE_FALLS);
+            for (int bit = 0; bit < 8; bit++) {
+                const int asked = path[8 * k + bit], came = unit >> (7 - bit) & 1;
+                if (asked < 0) continue;
+                ready(m, now, (256 | unit) >> (8 - bit), bit, 1);
+                now->heard = heard ? heard[CODE * i + 8 * k + bit] : -1;
+                float p = predict(m, by, now);
+                learn(m, by, now, came, rate);
+                m->decided++;
+                if (!nats) continue;
+                if (log_p <= UNLIKELY) p = v->branches[asked].share;
+                log_p += logf(came ? p : 1 - p);
+            }
+        }
+        if (nats) nats[i] = -log_p;
+    }
+    free(coming);
+    m->place = ahead, m->place.text = 0;
+    return 1;
+}
+
+// What a network says, as the mixer hears it: sums of its probabilities, in the order of the codes.
+static void sum_up(const Vocabulary *v, const float *logits, double *sums) {
+    float largest = logits[0];
+    for (int i = 1; i < v->vocabulary; i++) largest = logits[i] > largest ? logits[i] : largest;
+    sums[0] = 0;
+    for (int i = 0; i < v->vocabulary; i++) sums[i + 1] = sums[i] + (double)expf(logits[v->symbols[i]] - largest);
+}
+static inline float heard_at(const Branch *b, const double *sums) {
+    const double all = sums[b->high] - sums[b->low], ones = sums[b->high] - sums[b->middle];
+    return (float)((ones + 1e-12) / (all + 2e-12));
+}
+
+// From a network's logits (count, stride ≥ V) `heard` (count, CODE), as `mixing_read` takes it, of some symbols.
+int mixing_hear(const Vocabulary *v, const float *logits, int64_t stride, const int32_t *symbols, int64_t count,
+                float *heard) {
+    double *sums = malloc((size_t)(v->vocabulary + 1) * sizeof *sums);
+    if (!sums) return 0;
+    for (int64_t i = 0; i < count; i++) {
+        sum_up(v, logits + i * stride, sums);
+        for (int bit = 0; bit < CODE; bit++) {
+            const int branch = v->paths[(int64_t)CODE * symbols[i] + bit];
+            heard[CODE * i + bit] = branch < 0 ? -1 : heard_at(v->branches + branch, sums);
+        }
+    }
+    free(sums);
+    return 1;
+}
+
+// A prediction of whole symbols, of which nothing is learned.
 typedef struct {
     const Model *model;
+    const Weights *by;
     const Vocabulary *vocabulary;
+    double *sums;          // see `sum_up`
+    int hears;             // whether there is a network
     float *logs;
     Place places[2];       // before the first unit, and after it
     Next next[2];
-    int first, opened[4];  // the first unit, and the node at which each half of either was opened
+    int first;
+    float spoken, rest;    // how much the network and the others had to say
     uint8_t window[WINDOW + 2];
 } Spread;
 
-// Symbols that are unlikely together share by how often the text has them.
-static const float UNLIKELY = -10;
+// After a text (count,), of which a network says `logits` (V,), if it is there.
+static void stand(Spread *s, const Model *m, const Weights *by, const Vocabulary *v, const int32_t *text, int64_t count,
+                  const float *logits) {
+    memset(s->next, 0, sizeof s->next);
+    s->model = m, s->by = by, s->vocabulary = v, s->first = -1, s->spoken = s->rest = 0;
+    if ((s->hears = logits != 0)) sum_up(v, logits, s->sums);
+    int length = 0;
+    int64_t from = count;
+    while (from > 0 && length + v->lengths[text[from - 1]] <= WINDOW) length += v->lengths[text[--from]];
+    for (int at = 0; from < count; from++)
+        for (int i = 0; i < v->lengths[text[from]]; i++) s->window[at++] = v->units[2 * text[from] + i];
+    arrive(s->places, s->window, 0);
+    memcpy(s->places->after, m->place.after, sizeof m->place.after);
+    while (s->places->end < length) pass(m, s->places);
+    look(m, s->places, s->next);
+}
+
+// The probability of a 1 at a branch.
+static float at_branch(Spread *s, const Branch *b) {
+    const int unit = b->bit / 8, bit = b->bit % 8;
+    Place *w = s->places + unit;
+    Next *n = s->next + unit;
+    if (unit && s->first != b->code >> bit) {
+        s->first = b->code >> bit;
+        *w = s->places[0];
+        s->window[w->end] = (uint8_t)s->first;
+        pass(s->model, w);
+        look(s->model, w, n);
+    }
+    ready(s->model, n, 1 << bit | (b->code & ((1 << bit) - 1)), bit, 0);
+    n->heard = s->hears ? heard_at(b, s->sums) : -1;
+    return predict(s->model, s->by, n);
+}
 
 static void spread(Spread *s, int at, int low, float log_p) {
     if (at < 0) {
@@ -495,148 +640,94 @@ static void spread(Spread *s, int at, int low, float log_p) {
         return;
     }
     const Branch *b = s->vocabulary->branches + at;
-    float p = b->share;
-    if (log_p > UNLIKELY && !b->unknown) {
-        const int unit = b->bit / 8, bit = b->bit % 8, half = b->bit / 4;
-        Place *w = s->places + unit;
-        Next *n = s->next + unit;
-        if (unit && s->first != b->code >> bit) {
-            s->first = b->code >> bit, s->opened[2] = s->opened[3] = 0;
-            *w = s->places[0];
-            s->window[w->end] = (uint8_t)s->first;
-            pass(s->model, w);
-            look(s->model, w, n);
-        }
-        const int node = 1 << bit | (b->code & ((1 << bit) - 1)), opened = node >> bit % 4;
-        if (s->opened[half] != opened) {
-            s->opened[half] = n->node = opened, n->bit = bit / 4 * 4;
-            open_half(s->model, w, n, 0);
-        }
-        n->node = node, n->bit = bit;
-        p = predict(s->model, w, n);
-    }
+    const float p = log_p > UNLIKELY ? at_branch(s, b) : b->share;
     spread(s, b->left, b->low, log_p + logf(1 - p));
     spread(s, b->right, b->middle, log_p + logf(p));
 }
 
-// ln p of each of V symbols after the last of `count` symbols; nothing is learned. `known` (2,): how long the match is,
-// and how many of the ORDERS contexts were seen.
-static void foretell(const Model *m, const Vocabulary *v, const int32_t *text, int64_t count, float *logs, float *known) {
-    Spread s = {.model = m, .vocabulary = v, .logs = logs, .first = -1};
-    int length = 0;
-    int64_t from = count;
-    while (from > 0 && length + v->lengths[text[from - 1]] <= WINDOW) length += v->lengths[text[--from]];
-    for (int at = 0; from < count; from++)
-        for (int i = 0; i < v->lengths[text[from]]; i++) s.window[at++] = v->units[2 * text[from] + i];
-    arrive(s.places, s.window, 0);
-    while (s.places->end < length) pass(m, s.places);
-    look(m, s.places, s.next);
-    spread(&s, v->branch_count ? 0 : -1, 0, 0);
-    known[0] = (float)s.next->length[0], known[1] = 0;
-    for (int order = 0; order < ORDERS; order++) known[1] += find(m, s.next->hashes[order], 0)->check != 0;
+// Whether another symbol is more probable than one of which ln p is `least`; the likelier half is looked at first.
+static int beaten(Spread *s, int at, int low, float log_p, float least, int32_t symbol) {
+    if (log_p <= least) return 0;
+    if (at < 0) return s->vocabulary->symbols[low] != symbol;
+    const Branch *b = s->vocabulary->branches + at;
+    const float p = log_p > UNLIKELY ? at_branch(s, b) : b->share;
+    const float left = log_p + logf(1 - p), right = log_p + logf(p);
+    if (left > right && beaten(s, b->left, b->low, left, least, symbol)) return 1;
+    if (beaten(s, b->right, b->middle, right, least, symbol)) return 1;
+    return left <= right && beaten(s, b->left, b->low, left, least, symbol);
 }
 
-// The same after each of `count` spans (begin, end) of a text: `logs` (count, V), `known` (count, 2).
+// How much the network and the others had to say to the prediction that was just made.
+static void listen(Spread *s, const Next *n) {
+    for (int k = 0; k < SETS; k++) {
+        const float *weights = s->by->sets[FIRST_ROW[k] + n->rows[k]], final = fabsf(s->by->final[n->node][k]);
+        for (int i = 0; i < HEARD; i++) s->rest += final * fabsf(weights[i] * n->x[i]);
+        for (int i = HEARD; i < INPUTS; i++) s->spoken += final * fabsf(weights[i] * n->x[i]);
+    }
+}
+
+// ln p of one symbol.
+static float way_to(Spread *s, int32_t symbol) {
+    const Vocabulary *v = s->vocabulary;
+    const int32_t *path = v->paths + (int64_t)CODE * symbol;
+    float log_p = 0;
+    for (int bit = 0; bit < CODE; bit++) {
+        if (path[bit] < 0) continue;
+        const Branch *b = v->branches + path[bit];
+        float p = b->share;
+        if (log_p > UNLIKELY) p = at_branch(s, b), listen(s, s->next + bit / 8);
+        log_p += logf(v->units[2 * symbol + bit / 8] >> (7 - bit % 8) & 1 ? p : 1 - p);
+    }
+    return log_p;
+}
+
+// ln p after each of `count` spans (begin, end) of a text, of which nothing is learned: of each of V symbols, `logs`
+// (count, V); or where `symbols` (count,) came, of these alone, `logs` (count,), with the share that the network has in
+// all that was said, `shares`, and whether no other symbol had more, `first`. `logits` (count, stride ≥ V): a network's,
+// or 0.
 typedef struct {
     const Model *model;
+    const Weights *by;
     const Vocabulary *vocabulary;
     const int32_t *text;
     const int64_t *spans;
     int64_t count;
-    float *logs, *known;
+    const float *logits;
+    int64_t stride;
+    const int32_t *symbols;
+    float *logs, *shares;
+    uint8_t *first;
+    double *sums; // (threads, V + 1)
 } Foretold;
 
 static void foretell_some(void *given) {
     const Foretold *g = given;
-    for (ptrdiff_t i, end; hand_out(g->count, 1, &i, &end);)
-        foretell(g->model, g->vocabulary, g->text + g->spans[2 * i], g->spans[2 * i + 1] - g->spans[2 * i],
-                 g->logs + i * g->vocabulary->vocabulary, g->known + 2 * i);
-}
-
-void mixing_predict(const Model *m, const Vocabulary *v, const int32_t *text, const int64_t *spans, int64_t count,
-                    float *logs, float *known, int threads) {
-    Foretold all = {m, v, text, spans, count, logs, known};
-    together(count > 16 ? threads : 1, foretell_some, &all);
-}
-
-// The same before each of `count` symbols, each of which is read after that. `before` symbols stand before them in the
-// text; they were read. Returns 0 where there is no room for them all.
-int mixing_follow(Model *m, const Vocabulary *v, const int32_t *text, int64_t before, int64_t count, float *logs,
-                  float *known) {
-    int64_t units = 0;
-    for (int64_t i = before; i < before + count; i++) units += v->lengths[text[i]];
-    if (m->length + units > m->room) return 0;
-    for (int64_t i = before; i < before + count; i++, logs += v->vocabulary, known += 2) {
-        foretell(m, v, text, i, logs, known);
-        mixing_read(m, v->units + 2 * text[i], v->lengths[text[i]], 0);
-    }
-    return 1;
-}
-
-// The gate: hidden = max(0, state + from_known · known + bias); its two numbers weigh ln p of the network and of the
-// mixture. What it knows stands in `mixing_counts.py`.
-typedef struct {
-    int hidden;
-    const float *from_known, *bias, *out, *out_bias;
-} Gate;
-
-enum { KNOWN = 6 };
-
-// ln p (V,) of both together, from the network's logits, behind which stands what its state gives the gate, and from ln p
-// of the mixture, in whose place they are put.
-static void gated(const Gate *gate, int vocabulary, const float *logits, const float *known, float *logs) {
-    float largest = logits[0], sum = 0, facts[KNOWN] = {0}, own[2] = {gate->out_bias[0], 1 + gate->out_bias[1]};
-    for (int v = 1; v < vocabulary; v++) largest = logits[v] > largest ? logits[v] : largest;
-    for (int v = 0; v < vocabulary; v++) sum += expf(logits[v] - largest);
-    const float whole = largest + logf(sum);
-    facts[1] = largest - whole, facts[3] = logs[0];
-    for (int v = 0; v < vocabulary; v++) {
-        const float log_p = logits[v] - whole;
-        facts[0] -= expf(log_p) * log_p, facts[2] -= expf(logs[v]) * logs[v];
-        facts[3] = logs[v] > facts[3] ? logs[v] : facts[3];
-    }
-    facts[4] = logf(1 + known[0]), facts[5] = known[1] / ORDERS;
-    for (int h = 0; h < gate->hidden; h++) {
-        float x = logits[vocabulary + h] + gate->bias[h];
-        for (int k = 0; k < KNOWN; k++) x += gate->from_known[h * KNOWN + k] * facts[k];
-        if (x > 0) own[0] += gate->out[h] * x, own[1] += gate->out[gate->hidden + h] * x;
-    }
-    largest = -INFINITY, sum = 0;
-    for (int v = 0; v < vocabulary; v++) {
-        logs[v] = own[0] * (logits[v] - whole) + own[1] * logs[v];
-        largest = logs[v] > largest ? logs[v] : largest;
-    }
-    for (int v = 0; v < vocabulary; v++) sum += expf(logs[v] - largest);
-    const float all = largest + logf(sum);
-    for (int v = 0; v < vocabulary; v++) logs[v] -= all;
-}
-
-// Of `count` spans (row, begin, end) of rows of `width` symbols, ln p (count, V) of both, from logits (count, V + hidden).
-typedef struct {
-    const Model *model;
-    const Vocabulary *vocabulary;
-    const Gate *gate;
-    const int32_t *text;
-    int64_t width;
-    const int32_t *spans;
-    int64_t count;
-    const float *logits;
-    float *logs;
-} Together;
-
-static void gate_some(void *given) {
-    const Together *g = given;
-    const int32_t *spans = g->spans;
-    const int vocabulary = g->vocabulary->vocabulary;
+    const Vocabulary *v = g->vocabulary;
+    const int root = v->branch_count ? 0 : -1;
+    Spread s;
+    s.sums = g->sums + (ptrdiff_t)thread_number() * (v->vocabulary + 1);
     for (ptrdiff_t i, end; hand_out(g->count, 1, &i, &end);) {
-        float known[2], *logs = g->logs + i * vocabulary;
-        foretell(g->model, g->vocabulary, g->text + spans[3 * i] * g->width, spans[3 * i + 2], logs, known);
-        gated(g->gate, vocabulary, g->logits + i * (vocabulary + g->gate->hidden), known, logs);
+        stand(&s, g->model, g->by, v, g->text + g->spans[2 * i], g->spans[2 * i + 1] - g->spans[2 * i],
+              g->logits ? g->logits + i * g->stride : 0);
+        s.logs = g->logs + i * v->vocabulary;
+        if (!g->symbols) {
+            spread(&s, root, 0, 0);
+            continue;
+        }
+        g->logs[i] = way_to(&s, g->symbols[i]);
+        g->shares[i] = s.spoken > 0 ? s.spoken / (s.spoken + s.rest) : 0;
+        g->first[i] = !beaten(&s, root, 0, 0, g->logs[i], g->symbols[i]);
     }
 }
 
-void mixing_gated(const Model *m, const Vocabulary *v, const Gate *gate, const int32_t *text, int64_t width,
-                  const int32_t *spans, int64_t count, const float *logits, float *logs, int threads) {
-    Together all = {m, v, gate, text, width, spans, count, logits, logs};
-    together(count > 3 ? threads : 1, gate_some, &all);
+// Returns 0 where there is no memory.
+int mixing_predict(const Model *m, const Weights *by, const Vocabulary *v, const int32_t *text, const int64_t *spans,
+                   int64_t count, const float *logits, int64_t stride, const int32_t *symbols, float *logs,
+                   float *shares, uint8_t *first, int threads) {
+    Foretold all = {m, by, v, text, spans, count, logits, stride, symbols, logs, shares, first, 0};
+    if (count < 4) threads = 1;
+    if (!(all.sums = malloc((size_t)threads * (size_t)(v->vocabulary + 1) * sizeof *all.sums))) return 0;
+    together(threads, foretell_some, &all);
+    free(all.sums);
+    return 1;
 }

@@ -1,19 +1,20 @@
 """Context mixing: what comes next, from many contexts at once, decided bit by bit.
 
 The strongest of what only counts, as compressors do it: contexts other than the last symbols alone, counts that adapt,
-mixed in the logistic domain by weights that learn from each bit after it was predicted. The kernel is mixing.c, which
-says how; its twin is in slow_mixing.py.
+mixed in the logistic domain by weights that learn from each bit after it was predicted. What a network says of each bit
+may be mixed in. The kernel is mixing.c, which says how; its twin is in slow_mixing.py.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Self
+import mmap
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 
-from octavo.ngram.codes import Codes
+from octavo.ngram.codes import CODE, Codes
 from octavo.ngram.slow_mixing import SlowMixing
 from octavo.util.kernels import kernel
 
@@ -27,31 +28,40 @@ class VocabularyStruct(ctypes.Structure):
     """`Vocabulary` of mixing.c."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in ("branches", "symbols", "units", "lengths")),
+        *((name, ctypes.c_void_p) for name in ("branches", "symbols", "paths", "units", "lengths")),
         *((name, ctypes.c_int32) for name in ("branch_count", "vocabulary")),
     )
 
     @classmethod
     def of(cls, codes: Codes) -> Self:
         """Of codes, which have to be held as long."""
-        arrays = (codes.branches, codes.symbols, codes.units, codes.lengths)
+        arrays = (codes.branches, codes.symbols, codes.paths, codes.units, codes.lengths)
         return cls(*map(_address, arrays), len(codes.branches), codes.size)
 
 
-class GateStruct(ctypes.Structure):
-    """`Gate` of mixing.c."""
+class Scored(NamedTuple):
+    """What was foretold of N symbols that came.
 
-    _fields_ = (
-        ("hidden", ctypes.c_int),
-        *((name, ctypes.c_void_p) for name in ("from_known", "bias", "out", "out_bias")),
-    )
+    Attributes:
+        logs: (N,) ln p.
+        shares: (N,) of all that was said, the network's.
+        first: (N,) whether no other symbol had more.
+    """
+
+    logs: np.ndarray
+    shares: np.ndarray
+    first: np.ndarray
 
 
 class ContextMixing:
-    """What was learned of a text of units (see `Codes`); it is one array of bytes, `memory`.
+    """What was learned of a text of symbols: `memory`, an array of bytes, and `weights`, by which predictions are
+    mixed.
 
     Args:
-        capacity: units that it may read in all.
+        capacity: units that it may read in all (see `Codes`).
+
+    Attributes:
+        nats: whoever has it read a text may keep here what `read` gave.
     """
 
     def __init__(self, codes: Codes, *, capacity: int) -> None:
@@ -60,54 +70,71 @@ class ContextMixing:
         if size < 0:
             raise MemoryError(f"there is no memory for {capacity:,} units")
         self.codes, self.capacity, self.length = codes, capacity, 0
-        self.memory = _aligned(size)
+        self.nats = np.zeros(0, np.float32)
+        self.memory = _zeros(size)
+        self.weights = _zeros(4 * native.mixing_weights()).view(np.float32)
         self._vocabulary = VocabularyStruct.of(codes)
-        native.mixing_start(_address(self.memory), capacity, *map(_address, (codes.kinds, codes.folds)))
+        own = map(_address, (self.memory, self.weights))
+        native.mixing_start(*own, capacity, *map(_address, (codes.kinds, codes.folds)))
 
-    def read(self, units: np.ndarray) -> np.ndarray:
-        """(N,) −ln of the probability that each of units (N,), uint8, had before it was learned; what was read before
-        stands before them. Raises ValueError where there is no room for them."""
-        native = _native()
-        self._refuse(len(units))
-        units, nats = np.ascontiguousarray(units, np.uint8), np.empty(len(units), np.float32)
-        native.mixing_read(_address(self.memory), _address(units), len(units), _address(nats))
-        self.length += len(units)
+    def read(self, tokens: np.ndarray, heard: np.ndarray | None = None) -> np.ndarray:
+        """(N,) −ln of the probability that each of `tokens` (N,) had before it was learned; what was read before stands
+        before them. `heard` (N, CODE) is what a network says of them, see `hear`. Raises ValueError where there is no
+        room for them."""
+        tokens, nats = np.ascontiguousarray(tokens, np.int32), np.empty(len(tokens), np.float32)
+        units = int(self.codes.lengths[tokens].sum(dtype=np.int64))
+        self._refuse(units)
+        told = None if heard is None else _address(heard)
+        _whole(_native().mixing_read(*self._own(), _address(tokens), len(tokens), told, _address(nats)))
+        self.length += units
         return nats
 
-    def predict(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def hear(self, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """(N, CODE) the probability that each bit of tokens (N,) is 1, by logits (N, ≥ V) of a network, float32; below
+        0 where no symbols are told apart."""
+        logits, tokens = np.ascontiguousarray(logits, np.float32), np.ascontiguousarray(tokens, np.int32)
+        heard = np.empty((len(tokens), CODE), np.float32)
+        given = (_address(logits), logits.shape[1], _address(tokens), len(tokens), _address(heard))
+        _whole(_native().mixing_hear(ctypes.byref(self._vocabulary), *given))
+        return heard
+
+    def predict(self, text: np.ndarray, spans: np.ndarray, logits: np.ndarray | None = None) -> np.ndarray:
         """(N, V) ln p of each symbol after each of the spans (N, 2) of a text of symbols (M,), of which so many are
-        looked at as have WINDOW units; and (N, 2) how long the longest match is, and how many of the shorter contexts
-        were seen. Nothing is learned."""
-        native = _native()
-        text, spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int64)
-        logs, known = self._room(len(spans))
-        where = (_address(self.memory), ctypes.byref(self._vocabulary), _address(text), _address(spans))
-        native.mixing_predict(*where, len(spans), _address(logs), _address(known), torch.get_num_threads())
-        return logs, known
+        looked at as have WINDOW units; `logits` (N, ≥ V), float32, are a network's. Nothing is learned."""
+        logs = np.empty((len(spans), self.codes.size), np.float32)
+        self._predict(text, spans, logits, None, logs, None, None)
+        return logs
 
-    def follow(self, text: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same before each symbol of a text (M,) but the first `before`, which were read; each is read after that.
-        Raises ValueError where there is no room for them."""
-        native, text = _native(), np.ascontiguousarray(text, np.int32)
-        units = int(self.codes.lengths[text[before:]].sum())
-        self._refuse(units)
-        logs, known = self._room(len(text) - before)
-        where = (_address(self.memory), ctypes.byref(self._vocabulary), _address(text), before)
-        native.mixing_follow(*where, len(text) - before, _address(logs), _address(known))
-        self.length += units
-        return logs, known
+    def score(
+        self, text: np.ndarray, spans: np.ndarray, tokens: np.ndarray, logits: np.ndarray | None = None
+    ) -> Scored:
+        """The same of the tokens (N,) that came alone, which takes a fraction of the time."""
+        count = len(spans)
+        found = Scored(np.empty(count, np.float32), np.empty(count, np.float32), np.empty(count, np.uint8))
+        self._predict(text, spans, logits, tokens, *found)
+        return found
 
-    def predict_gated(
-        self, gate: GateStruct, text: np.ndarray, spans: np.ndarray, logits: np.ndarray, out: np.ndarray
+    def _predict(
+        self,
+        text: np.ndarray,
+        spans: np.ndarray,
+        logits: np.ndarray | None,
+        tokens: np.ndarray | None,
+        *out: np.ndarray | None,
     ) -> None:
-        """Put into `out` (n, V) ln p of network and mixture together after each of the spans (n, 3) of a text (slots,
-        T), from `logits` (n, V + H); see mixing.c."""
-        where = (_address(self.memory), ctypes.byref(self._vocabulary), ctypes.byref(gate))
-        rows = (_address(text), text.shape[1], _address(spans), len(spans))
-        _native().mixing_gated(*where, *rows, _address(logits), _address(out), torch.get_num_threads())
+        text, spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int64)
+        if logits is not None:
+            logits = np.ascontiguousarray(logits, np.float32)
+        if tokens is not None:
+            tokens = np.ascontiguousarray(tokens, np.int32)
+        stride = 0 if logits is None else logits.shape[1]
+        where = (_address(text), _address(spans), len(spans))
+        given = (None if each is None else _address(each) for each in (tokens, *out))
+        told = None if logits is None else _address(logits)
+        _whole(_native().mixing_predict(*self._own(), *where, told, stride, *given, torch.get_num_threads()))
 
-    def _room(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        return np.empty((count, self.codes.size), np.float32), np.empty((count, 2), np.float32)
+    def _own(self) -> tuple[Any, ...]:
+        return _address(self.memory), _address(self.weights), ctypes.byref(self._vocabulary)
 
     def _refuse(self, units: int) -> None:
         if self.length + units > self.capacity:
@@ -115,11 +142,19 @@ class ContextMixing:
 
     def copy(self, more: int = 0) -> Self:
         """Another that knows the same, and may read so many units more."""
-        made = object.__new__(type(self))
-        made.__dict__ = self.__dict__ | {"memory": _aligned(len(self.memory) + more)}
+        made = self.weighing(self.weights)
+        made.memory = _zeros(len(self.memory) + more)
         made.memory[: len(self.memory)] = self.memory
         made.capacity += more
         _native().mixing_widen(_address(made.memory), more)
+        return made
+
+    def weighing(self, weights: np.ndarray) -> Self:
+        """One that knows the same, for it has the same memory, and weighs it by a copy of other weights. Before it
+        reads on it has to be copied."""
+        made = object.__new__(type(self))
+        made.__dict__ = self.__dict__ | {"weights": _zeros(weights.nbytes).view(np.float32)}
+        made.weights[:] = weights
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -128,7 +163,7 @@ class ContextMixing:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Addresses are of this process alone."""
-        return _again, (self.codes, self.memory, self.capacity, self.length)
+        return _again, (self.codes, self.memory, self.weights, self.capacity, self.length)
 
 
 def context_mixing(codes: Codes, *, capacity: int) -> ContextMixing | SlowMixing:
@@ -136,24 +171,37 @@ def context_mixing(codes: Codes, *, capacity: int) -> ContextMixing | SlowMixing
     return (SlowMixing if compiled() is None else ContextMixing)(codes, capacity=capacity)
 
 
-def _again(codes: Codes, memory: np.ndarray, capacity: int, length: int) -> ContextMixing:
+def _again(
+    codes: Codes, memory: np.ndarray, weights: np.ndarray, capacity: int, length: int
+) -> ContextMixing:
     made = object.__new__(ContextMixing)
-    made.codes, made.capacity, made.length, made.memory = codes, capacity, length, _aligned(len(memory))
-    made.memory[:] = memory
+    made.codes, made.capacity, made.length, made.nats = codes, capacity, length, np.zeros(0, np.float32)
+    made.memory, made.weights = _zeros(len(memory)), _zeros(weights.nbytes).view(np.float32)
+    made.memory[:], made.weights[:] = memory, weights
     made._vocabulary = VocabularyStruct.of(codes)
     return made
 
 
-def _aligned(size: int) -> np.ndarray:
-    """Bytes, all zero, that begin where a line of a processor's cache does."""
-    room = np.zeros(size + ALIGNED, np.uint8)
-    skipped = -room.ctypes.data % ALIGNED
-    return room[skipped : skipped + size]
+def _zeros(size: int) -> np.ndarray:
+    """Bytes that begin where a line of a processor's cache does, in large pages where the system has them."""
+    if size < mmap.PAGESIZE:
+        room = np.zeros(size + ALIGNED, np.uint8)
+        skipped = -room.ctypes.data % ALIGNED
+        return room[skipped : skipped + size]
+    memory = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 def _address(array: np.ndarray) -> int:
     assert array.flags.c_contiguous
     return array.ctypes.data
+
+
+def _whole(done: int) -> None:
+    if not done:
+        raise MemoryError("there is no memory for mixing contexts")
 
 
 def _native() -> ctypes.CDLL:
@@ -168,12 +216,12 @@ def compiled(native: ctypes.CDLL) -> None:
     pointer, number, count = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
     takes: dict[str, tuple[tuple[Any, ...], Any]] = {
         "mixing_bytes": ((number,), number),
-        "mixing_start": ((pointer, number, pointer, pointer), None),
+        "mixing_weights": ((), number),
+        "mixing_start": ((pointer, pointer, number, pointer, pointer), None),
         "mixing_widen": ((pointer, number), None),
-        "mixing_read": ((pointer, pointer, number, pointer), count),
-        "mixing_predict": ((*[pointer] * 4, number, pointer, pointer, count), None),
-        "mixing_follow": ((*[pointer] * 3, number, number, pointer, pointer), count),
-        "mixing_gated": ((*[pointer] * 4, number, pointer, number, pointer, pointer, count), None),
+        "mixing_read": ((*[pointer] * 4, number, pointer, pointer), count),
+        "mixing_hear": ((pointer, pointer, number, pointer, number, pointer), count),
+        "mixing_predict": ((*[pointer] * 5, number, pointer, number, *[pointer] * 4, count), count),
     }
     for name, (arguments, result) in takes.items():
         function = getattr(native, name)

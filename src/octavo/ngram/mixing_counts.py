@@ -1,18 +1,19 @@
-"""Context mixing beside learning: the training text read once by a context mixer, and a gate that weighs what it says
-and what the network says.
+"""Context mixing beside learning: the training text read once by a context mixer, into whose mixture goes what the
+network says.
 
-Both are mixed in the logarithm (Bordley 1982; Hinton 2002): ln p = a · ln p of the network + b · ln p of the mixer, and
-what makes the sum one. The gate gives a and b for each token, from the network's last state, from how sure both are,
-and from how much of the context was seen. It begins with the mixer alone (a = 0, b = 1), and learns where both know
-nothing of the text, as in `mixture`. The mixer stays as the training text left it.
+What the network says of each bit is one more input of the mixer (see mixing.c), and how much it is worth is learned as
+all weights of the mixer are: from text that is new to both. So a small part of the training text is held out from the
+network, and the mixer reads it last, and hears the network there; only the weights that it has then are kept, for
+what it counts depends on the text alone. The network learns by itself.
 
-B batch, T positions, C width, V vocabulary, N positions of all rows, H hidden units of the gate.
+B batch, T positions, C width, V vocabulary, N positions of all rows.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 from weakref import WeakValueDictionary
 
@@ -23,36 +24,44 @@ from torch import Tensor, nn
 
 from octavo.config.parts import register
 from octavo.errors import CorpusError
-from octavo.ngram.codes import MOST_SYMBOLS, UNITS, Codes
-from octavo.ngram.gate import fit_recent
-from octavo.ngram.kernel import MOST_HIDDEN, Tables
+from octavo.ngram.codes import CODE, MOST_SYMBOLS, UNITS, Codes
+from octavo.ngram.kernel import Tables
 from octavo.ngram.mixing import WINDOW, ContextMixing, compiled, context_mixing
-from octavo.ngram.mixture import MOST_RECENT, Counts, CountsConfig, GatedCounts, Sides, Spelt, tables_of_text
+from octavo.ngram.mixture import (
+    CountedText,
+    Counts,
+    CountsConfig,
+    Judged,
+    Sides,
+    Spelt,
+    tables_of_text,
+    to_mix,
+)
 from octavo.ngram.recent import Texts
-from octavo.ngram.slow_mixing import ORDERS, SlowMixing
+from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
 
-KNOWN = 6
-"""What the gate hears: of the network and of the mixer the entropy and the largest ln p; ln(1 + length of the match);
-which share of the shorter contexts was seen."""
 FEWEST = 32
 """Tokens of a text."""
 MOST_WITHOUT_KERNEL = 50_000
 """Tokens that are read where there is no C compiler; a kilobyte takes a second."""
-REMEMBERED, WORTH = 64 << 20, 64
-"""Bytes of predictions that are kept, for the looks at a validation split are at the same tokens; and how many
-positions of a call are worth it."""
-ORDERS_OF_RECENT = 8
-"""N-grams beside which what a text has said so far is judged (`fit_recent`), and of drafts."""
-MOST_COUNTED = 1_000_000
-"""Tokens whose n-grams are counted for drafts."""
+MOST_HEARD, ROWS = 16_384, 16
+"""Tokens at the end of what is held out that the network is heard on at most; and sequences of them at once."""
+DRAFT_ORDERS, MOST_COUNTED = 8, 1_000_000
+"""Of the n-grams that write drafts, and the tokens they are counted in at most."""
 CODES = ("units", "lengths", "kinds", "folds")
 Mixer = ContextMixing | SlowMixing
 _held: WeakValueDictionary[tuple[bytes, bytes], Mixer] = WeakValueDictionary()
 """Mixers that something in this process still holds, by the text and its codes."""
 
 
-class MixingCounts(GatedCounts):
-    """A context mixer, and the gate; with `recent`, what a text has said so far."""
+class MixingCounts(CountedText):
+    """A context mixer of the training text, which hears the network.
+
+    Attributes:
+        weights: by which predictions are mixed, as the mixer has them.
+        read_on: a whole text in which the mixer has read on, the mixer after it, and what it heard there: what comes
+            after that text need not read it again (`evaluation.reading_on`).
+    """
 
     mixer = True
     units: Tensor
@@ -60,20 +69,22 @@ class MixingCounts(GatedCounts):
     lengths: Tensor
     kinds: Tensor
     folds: Tensor
+    weights: Tensor
 
-    def __init__(self, *, hidden: int, width: int, vocab_size: int, recent: int = 0) -> None:
-        super().__init__(near=WINDOW, recent=recent, vocab_size=vocab_size)
+    def __init__(self, *, vocab_size: int) -> None:
+        super().__init__(near=WINDOW, before=WINDOW, vocab_size=vocab_size)
         self.fewest = FEWEST
-        self.from_state = nn.Linear(width, hidden, bias=False)
-        self.from_known = nn.Linear(KNOWN, hidden)
-        self.out = nn.Linear(hidden, 2)
         sizes = {"units": (vocab_size, 2), "lengths": (vocab_size,), "kinds": (UNITS,), "folds": (UNITS,)}
         for name, size in sizes.items():
             self.register_buffer(name, torch.zeros(size, dtype=torch.uint8))
-        self._remembered: OrderedDict[bytes, tuple[np.ndarray, np.ndarray]] = OrderedDict()
+        self.register_buffer("weights", torch.zeros(WEIGHTS))
+        self.read_on: tuple[bytes, Any, Any] = (b"", None, None)
+        self._before: Mixer | None = None  # what was read before the network is heard
+        self._heard = 0  # tokens at the end of the text
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_remembered": OrderedDict()}
+        kept = {name: value for name, value in super().__getstate__().items() if name != "_weighed"}
+        return kept | {"read_on": (b"", None, None)}
 
     def take_text(
         self,
@@ -83,7 +94,7 @@ class MixingCounts(GatedCounts):
         learned: bool = False,
         spelt: Spelt | None = None,
     ) -> None:
-        """What is held out is read last, so that what is read without it need not be read again."""
+        """What is held out is read last."""
         tokens = np.asarray(tokens)
         if len(tokens) < FEWEST:
             raise CorpusError(
@@ -100,103 +111,141 @@ class MixingCounts(GatedCounts):
         texts = [""] * self.vocab_size if spelt is None else spelt()
         codes = Codes.of(np.bincount(in_order, minlength=self.vocab_size), texts)
         for name in CODES:
-            buffer = getattr(self, name)
-            buffer.copy_(torch.from_numpy(getattr(codes, name)))
+            getattr(self, name).copy_(torch.from_numpy(getattr(codes, name)))
         self._count(torch.from_numpy(in_order.astype(np.int32)).to(self.tokens))
-        if held_out is not None and held_out.any() and not held_out.all():
-            self._learned = self.counted(in_order, end=int((~held_out).sum()))
-            self.gate_tokens = int(held_out.sum())
-        if learned:
-            return
-        with torch.no_grad():
-            self.out.weight.zero_()
-            self.out.bias.zero_()
-        if self.recent is not None:
-            fit_recent(self.recent, tokens, ORDERS_OF_RECENT)
+        self._heard = 0 if held_out is None else min(MOST_HEARD, int(held_out.sum()), len(tokens) - 1)
+        if self._heard:
+            self._before = self.counted(in_order, end=len(tokens) - self._heard)
+            self.is_stale = True
+        if not learned:
+            self._weigh(self._all.weights)
 
     def ngrams(self) -> Tables | None:
         """Of the last part of a long text, for it is counted once more."""
         text = self.tokens[-MOST_COUNTED:].cpu().numpy().astype(np.int32)
-        return (
-            tables_of_text(text, vocab_size=self.vocab_size, orders=ORDERS_OF_RECENT) if len(text) else None
-        )
+        return tables_of_text(text, vocab_size=self.vocab_size, orders=DRAFT_ORDERS) if len(text) else None
 
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
         """The mixer after a text, or after its first tokens; it goes on from these where they were read."""
         end = len(tokens) if end is None else end
         _refuse_without_kernel(len(tokens))
         codes = self._codes(tokens)
-        units, ends = codes.encode(tokens)
-        known, own = int(ends[end - 1]), hashlib.sha256(str(len(units)).encode())
+        own = hashlib.sha256()
         for part in (codes.units, codes.lengths, codes.kinds, codes.folds, codes.branches):
             own.update(part.tobytes())
-        key = hashlib.sha256(units[:known].data).digest(), own.digest()
+        whole = np.ascontiguousarray(tokens, np.int32)
+        key = hashlib.sha256(whole.data).digest(), own.digest() + end.to_bytes(8)
         if (found := _held.get(key)) is None:
-            if isinstance(before := self._learned, Mixer) and before.length < known:
-                found = before.copy()
+            done, before = 0, self._before
+            if before is not None and self._heard and end == len(tokens):
+                found, done = before.copy(), len(tokens) - self._heard
             else:
-                found = context_mixing(codes, capacity=len(units))
-            found.read(units[found.length : known])
+                found = context_mixing(codes, capacity=int(codes.lengths[tokens].sum(dtype=np.int64)))
+            nats = found.read(whole[done:end])
+            found.nats = nats if before is None or not done else np.concatenate((before.nats, nats))
             _held[key] = found
         return found
 
     def _count(self, tokens: Tensor) -> None:
         super()._count(tokens)
-        self._remembered.clear()
+        self._before, self._heard, self.is_stale = None, 0, False
+        self.__dict__.pop("_weighed", None)
 
     def _codes(self, tokens: np.ndarray) -> Codes:
         own = (getattr(self, name).cpu().numpy() for name in CODES)
         return Codes(*own, counts=np.bincount(tokens, minlength=self.vocab_size))
 
-    def together(
+    def _weigh(self, weights: np.ndarray) -> None:
+        self.weights.copy_(torch.from_numpy(weights))
+        self.__dict__.pop("_weighed", None)
+
+    @cached_property
+    def _weighed(self) -> Mixer:
+        return self._all.weighing(self.weights.float().cpu().numpy())
+
+    @property
+    def tables(self) -> Any:
+        return self._weighed if self.has_text else None
+
+    @property
+    def alone(self) -> Mixer:
+        """The mixer that hears no network."""
+        return self._all
+
+    @property
+    def nats(self) -> np.ndarray:
+        """(N,) −ln of the probability that each token of the text had when the mixer read it."""
+        return self._all.nats
+
+    @torch.no_grad()
+    def hear(self, network: Callable[[Tensor], Tensor], context: int) -> None:
+        """Learn what a network is worth that gives logits (B, T, V) after each of tokens (B, T ≤ `context`)."""
+        self.is_stale = False
+        if self._before is None:
+            return
+        tail = self.tokens[-self._heard :].to(torch.int64)
+        mixer, heard = self._before.copy(), np.full((len(tail), CODE), -1, np.float32)
+        for begin in range(0, len(tail) - 1, ROWS * context):
+            end = min(begin + ROWS * context, len(tail) - 1)
+            rows = max(1, (end - begin) // context)
+            whole = begin + min(rows * context, end - begin)
+            for first, last, shape in ((begin, whole, (rows, -1)), (whole, end, (1, -1))):
+                if first < last:
+                    said = network(tail[first:last].view(shape)).float().cpu().numpy()
+                    following = tail[first + 1 : last + 1].cpu().numpy()
+                    heard[first + 1 : last + 1] = mixer.hear(said.reshape(last - first, -1), following)
+        mixer.read(tail.cpu().numpy().astype(np.int32), heard)
+        self._weigh(mixer.weights)
+
+    def forward(
         self,
-        counted: Mixer,
         logits: Tensor,
         x: Tensor,
         tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        segments: Tensor | None = None,
+        alone: Tensor | None = None,
+    ) -> Tensor:
+        """While it trains, the network's logits, which it learns by."""
+        if self.training:
+            self.is_stale = self._before is not None
+            return logits
+        rows = to_mix(tokens, alone)
+        if (mixer := self.tables) is None or not len(rows):
+            return logits
+        here = rows.to(logits.device)
+        chosen = (None if each is None else each[here] for each in (earlier, segments))
+        found = mixer.predict(*self._where(tokens[here], *chosen), _said(logits[here]))
+        logs = torch.from_numpy(found).to(logits.device).view(len(rows), *logits.shape[1:])
+        return logs if alone is None else logits.float().index_copy(0, here, logs)
+
+    def judged(
+        self,
+        logits: Tensor,
+        tokens: Tensor,
         earlier: Tensor | None,
         segments: Tensor | None,
-    ) -> Tensor:
-        said, known = self.said(counted, tokens, earlier, segments)
-        return self.gated(logits, x, said, known)[0].exp()
+        targets: Tensor,
+    ) -> Judged | None:
+        """Of `targets` (B, T) alone, which takes a fraction of the time; None before any text was taken."""
+        if (mixer := self.tables) is None:
+            return None
+        asked, said = targets.flatten().cpu().numpy(), _said(logits)
+        logs, shares, first = mixer.score(*self._where(tokens, earlier, segments), asked, said)
+        shape, heard = targets.shape, mixer.hear(said, asked)
+        logs, first = (torch.from_numpy(each).to(targets.device).view(shape) for each in (logs, first))
+        return Judged(logs, first > 0, heard.reshape(*shape, CODE), shares.reshape(shape))
 
-    def said(
-        self, counted: Mixer, tokens: Tensor, earlier: Tensor | None, segments: Tensor | None
+    def _where(
+        self, tokens: Tensor, earlier: Tensor | None, segments: Tensor | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What the mixer says, (N, V) ln p and (N, 2) how much it knows, as `ContextMixing.predict` has them."""
+        """A text, and the spans (N, 2) of it that stand before what follows each of `tokens`."""
         given = (None if each is None else each.cpu().numpy() for each in (tokens, earlier, segments))
         texts = Texts.of(*given, most=self.near, vocab_size=self.vocab_size)  # type: ignore[arg-type]
-        spans = (
-            texts.spans[:, 1:].astype(np.int64) + texts.spans[:, :1].astype(np.int64) * texts.text.shape[1]
-        )
+        spans = texts.spans.astype(np.int64)
         text = np.maximum(texts.text, 0).ravel()  # what stands before a text's beginning is in no span
-        if len(spans) < WORTH or self.training:
-            return counted.predict(text, spans)
-        key = hashlib.sha256(text.data).digest() + hashlib.sha256(spans.data).digest()
-        if key in self._remembered:
-            self._remembered.move_to_end(key)
-            return self._remembered[key]
-        found = self._remembered[key] = counted.predict(text, spans)
-        while sum(logs.nbytes for logs, _ in self._remembered.values()) > REMEMBERED:
-            self._remembered.popitem(last=False)
-        return found
-
-    def gated(self, logits: Tensor, x: Tensor, said: np.ndarray, known: np.ndarray) -> tuple[Tensor, Tensor]:
-        """(N, V) ln p of both together, and (N, 2) the gate's numbers."""
-        state = x.detach().to(self.out.bias.dtype).flatten(0, 1)  # (N, C)
-        network = logits.detach().float().flatten(0, 1).log_softmax(dim=-1)  # (N, V)
-        mixer = torch.from_numpy(said).to(network)
-        facts = [
-            each
-            for logs in (network, mixer)
-            for each in (-(logs.exp() * logs).sum(dim=-1), logs.amax(dim=-1))
-        ]
-        length, seen = torch.from_numpy(known).to(network).unbind(dim=-1)
-        heard = torch.stack((*facts, length.log1p(), seen / ORDERS), dim=-1).to(state.dtype)  # (N, 6)
-        hidden = (self.from_state(state) + self.from_known(heard)).relu()  # (N, H)
-        weights = (self.out(hidden) + torch.tensor([0.0, 1.0]).to(hidden)).float()
-        mixed = weights[:, :1] * network + weights[:, 1:] * mixer
-        return mixed.log_softmax(dim=-1), weights
+        return text, spans[:, 1:] + spans[:, :1] * texts.text.shape[1]
 
     @torch.no_grad()
     def sides(
@@ -209,26 +258,16 @@ class MixingCounts(GatedCounts):
         targets: Tensor,
         segments: Tensor | None = None,
     ) -> Sides | None:
-        """See `GatedCounts.sides`; the weights are the gate's shares, and count in the logarithm."""
-        counted = self.tables
-        if counted is None:
+        """See `CountedText.sides`. The weights are shares of what was said, by the numbers that go into the mixture."""
+        if (mixer := self.tables) is None:
             return None
-        said, known = self.said(counted, tokens, earlier, segments)
-        both, weights = self.gated(logits, x, said, known)
+        where, asked = self._where(tokens, earlier, segments), targets.flatten().cpu().numpy()
+        logs, shares, _ = mixer.score(*where, asked, _said(logits))
+        alone = self.alone.score(*where, asked)[0]
         network = logits.detach().float().flatten(0, 1).softmax(dim=-1).cpu()
-        asked = targets.reshape(-1, 1).cpu()
-        found = [network.gather(1, asked), torch.from_numpy(said).gather(1, asked).exp()]
-        shares = weights.cpu().clamp(min=0) + 1e-6
-        shares, p = shares / shares.sum(dim=1, keepdim=True), both.exp().cpu().gather(1, asked)[:, 0]
-        if self.recent is not None:
-            texts = self.recent.texts(tokens, earlier, segments)
-            had, rest = (torch.from_numpy(each) for each in texts.shares_of(asked[:, 0].numpy()))
-            share = self.recent.shares(texts)
-            p = (1 - share) * p + share * (had + rest * p)
-            own = (share * (1 - rest))[:, None]
-            shares = torch.cat((shares * (1 - own), own), dim=1)
-            found.append(torch.where(rest < 1, had / (1 - rest), 0.0)[:, None])
-        return Sides(shares, torch.cat(found, dim=1), p)
+        found = (network.gather(1, targets.reshape(-1, 1).cpu()), torch.from_numpy(alone).exp()[:, None])
+        weights = np.stack((shares, 1 - shares), axis=1)
+        return Sides(torch.from_numpy(weights), torch.cat(found, dim=1), torch.from_numpy(logs).exp())
 
     def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
         super()._make_room(_, weights, prefix, *__)
@@ -239,6 +278,16 @@ class MixingCounts(GatedCounts):
             )
             if not mine:
                 self._count(self.tokens)
+        if (own := weights.get(f"{prefix}weights")) is not None:
+            if own.shape != self.weights.shape or not bool(own.isfinite().all()):
+                raise RuntimeError(f"{prefix}weights must be {WEIGHTS:,} finite numbers")
+            self.is_stale = False
+            self.__dict__.pop("_weighed", None)
+
+
+def _said(logits: Tensor) -> np.ndarray:
+    """(N, V)"""
+    return np.ascontiguousarray(logits.detach().float().flatten(0, 1).cpu().numpy())
 
 
 def _refuse_without_kernel(tokens: int) -> None:
@@ -268,36 +317,33 @@ def _refuse_codes(weights: dict[str, Tensor], prefix: str) -> None:
 
 @register("counts")
 class MixingCountsConfig(CountsConfig):
-    """A context mixer of the training text beside the network, mixed by a gate that begins with what the mixer knows:
-    the strongest kind of counting. The run holds the training text, and remembers more of it. A text of more than
-    50,000 tokens needs a C compiler."""
+    """A context mixer of the training text, which mixes in what the network says: the strongest kind of counting. The
+    run holds the training text, and remembers more of it. A text of more than 50,000 tokens needs a C compiler."""
 
     kind: Literal["mixing"] = "mixing"
     takes_segments: ClassVar[bool] = True
-    hidden: int = Field(32, ge=1, le=MOST_HIDDEN)
-    """Hidden units of the gate."""
     share: float = Field(0.04, gt=0, lt=0.5)
-    """Share of the training text, and of each batch, that the gate learns from and the network does not."""
-    recent: int = Field(0, ge=0, le=MOST_RECENT)
-    """Tokens of the text so far that are counted too, beyond the context as well, such as 2000; 0: none."""
+    """Share of the training text that the network does not learn from, so that the mixer can learn what it is worth."""
 
     @property
     def before(self) -> int:
-        return max(WINDOW, self.recent)
+        return WINDOW
 
     @property
     def held_out(self) -> float:
         return self.share
 
-    def parameters(self, *, width: int) -> int:
-        return self.hidden * (width + KNOWN + 1) + (self.hidden + 1) * 2
+    @property
+    def gate_share(self) -> float:
+        return 0.0
 
     def table_bytes(self, tokens: np.ndarray, *, vocab_size: int) -> int:
-        """There are two: of what the network learns from, and of all."""
+        """There are two: of what is read before the network is heard, and of all; and a copy of the first for as long
+        as it is heard."""
         native = compiled()
         units = len(tokens) * (1 if vocab_size <= UNITS else 2)
-        return 0 if native is None else 2 * native.mixing_bytes(units)
+        return 0 if native is None else 3 * native.mixing_bytes(units)
 
     def build(self, *, width: int, vocab_size: int) -> Counts:
         """The module."""
-        return MixingCounts(hidden=self.hidden, width=width, vocab_size=vocab_size, recent=self.recent)
+        return MixingCounts(vocab_size=vocab_size)

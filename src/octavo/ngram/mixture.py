@@ -45,6 +45,22 @@ _held: WeakValueDictionary[tuple[bytes, int, int], Tables] = WeakValueDictionary
 """Tables that something in this process still holds, by the text, the vocabulary and the orders."""
 
 
+class Judged(NamedTuple):
+    """What a model says of tokens that came, without what it says of all others.
+
+    Attributes:
+        logs: (B, T) ln p.
+        first: (B, T) whether it was the largest.
+        heard: (B, T, CODE) what a context mixer heard of the network, see `mixing.ContextMixing.hear`.
+        shares: (B, T) of all that was said, the network's.
+    """
+
+    logs: Tensor
+    first: Tensor
+    heard: np.ndarray
+    shares: np.ndarray
+
+
 class Counts(nn.Module):
     """The network alone.
 
@@ -55,6 +71,11 @@ class Counts(nn.Module):
 
     before: int = 0
     near: int = 0
+    is_stale: bool = False
+    """Whether the network has learned since counts heard it last."""
+
+    def hear(self, network: Callable[[Tensor], Tensor], context: int) -> None:
+        """Learn what a network is worth that gives logits (B, T, V) after each of tokens (B, T ≤ `context`)."""
 
     def forward(
         self,
@@ -108,30 +129,25 @@ class Sides(NamedTuple):
     """(N,) the same by the model."""
 
 
-class GatedCounts(Counts):
-    """Counts of the training text, mixed with the network's predictions by a gate.
-
-    Its predictions are logarithms of probabilities, which are logits that add up to one. They bring no gradient to the
-    network. While it trains (`train()`), what was held out is not counted.
+class CountedText(Counts):
+    """Counts of the training text beside the network. Their predictions are logarithms of probabilities, which are
+    logits that add up to one; they bring no gradient to the network.
 
     Attributes:
-        gate_tokens: of the training text, held out for the gate to learn from.
+        mixer: whether what counts is a context mixer and not orders of n-grams.
+        recent: what a text has said so far, if that is counted.
     """
 
-    from_state: nn.Linear
     tokens: Tensor
     fewest: int
     """Tokens of a text."""
     mixer: bool = False
-    """Whether what counts is a context mixer and not orders of n-grams."""
 
-    def __init__(self, *, near: int, recent: int, vocab_size: int) -> None:
+    def __init__(self, *, near: int, before: int, vocab_size: int) -> None:
         super().__init__()
-        self.vocab_size, self.near, self.before = vocab_size, near, max(near, recent)
-        self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
+        self.vocab_size, self.near, self.before = vocab_size, near, before
+        self.recent: Recent | None = None
         self.register_buffer("tokens", torch.empty(0, dtype=_kind(vocab_size)))
-        self._learned: Any = None  # what was not held out, counted
-        self.gate_tokens = 0
         self.register_load_state_dict_pre_hook(self._make_room)
 
     @abstractmethod
@@ -152,18 +168,6 @@ class GatedCounts(Counts):
     def counted(self, tokens: np.ndarray) -> Any:
         """What is known of a text, by which predictions are made."""
 
-    @abstractmethod
-    def together(
-        self,
-        counted: Any,
-        logits: Tensor,
-        x: Tensor,
-        tokens: Tensor,
-        earlier: Tensor | None,
-        segments: Tensor | None,
-    ) -> Tensor:
-        """(N, V) probabilities by the network and by what is counted; for the rest see `forward`."""
-
     def __getstate__(self) -> dict[str, Any]:
         """Without what is counted of `tokens`, which is counted again when it is needed. Plain pickle writes tensors of
         16 bits without a sign, and cannot read them."""
@@ -174,12 +178,8 @@ class GatedCounts(Counts):
         super().__setstate__(state)
         self.tokens = self.tokens.to(_kind(self.vocab_size))
 
-    def gate_parameters(self) -> list[nn.Parameter]:
-        return list(self.parameters())
-
     def _count(self, tokens: Tensor) -> None:
         self.tokens = tokens
-        self._learned = None
         self.__dict__.pop("_all", None)
 
     @cached_property
@@ -189,40 +189,12 @@ class GatedCounts(Counts):
     @property
     def tables(self) -> Any:
         """What counts now; None before any text was taken."""
-        if not self.tokens.numel() or self.tokens.device.type == "meta":
-            return None
-        return self._learned if self.training and self._learned is not None else self._all
+        return self._all if self.has_text else None
 
-    def forward(
-        self,
-        logits: Tensor,
-        x: Tensor,
-        tokens: Tensor,
-        earlier: Tensor | None = None,
-        *,
-        segments: Tensor | None = None,
-        alone: Tensor | None = None,
-    ) -> Tensor:
-        tables = self.tables
-        rows = torch.arange(len(tokens))
-        if alone is not None:
-            rows = torch.from_numpy(np.flatnonzero((alone.cpu().numpy() == 0).any(axis=1)))
-        if tables is None:
-            return logits
-        if not len(rows):  # of several processes, each has a gradient for every weight
-            return logits + 0 * sum(weight.sum() for weight in self.parameters())
-        if self.training and alone is None and logits.requires_grad:
-            warnings.warn(NETWORK_LEARNS_NOTHING, stacklevel=2)
-        here = rows.to(logits.device)
-        chosen = [None if each is None else each[here] for each in (earlier, segments)]
-        with torch.autocast(logits.device.type, enabled=False):
-            mixed = self.together(tables, logits[here], x[here], tokens[here], *chosen)
-            if self.recent is not None and not self.training and not is_apart():
-                mixed = self.recent(mixed, self.recent.texts(tokens[here], *chosen))
-            mixed = mixed.log() if mixed.requires_grad else mixed.log_()
-        if alone is None:
-            return mixed.view(logits.shape)
-        return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
+    @property
+    def has_text(self) -> bool:
+        """Whether a text was taken."""
+        return self.tokens.numel() > 0 and self.tokens.device.type != "meta"
 
     def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
         """Before weights are loaded: the text that comes with them may be another, of any length. Raises RuntimeError,
@@ -238,12 +210,29 @@ class GatedCounts(Counts):
             self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
 
 
-class KneserNeyCounts(GatedCounts):
-    """Interpolated modified Kneser–Ney of all orders, and the gate; with `recent`, what a text has said so far."""
+def to_mix(tokens: Tensor, alone: Tensor | None) -> Tensor:
+    """(n,) the rows of `tokens` (B, T) that do not stay as they are; see `Counts.forward`."""
+    if alone is None:
+        return torch.arange(len(tokens))
+    return torch.from_numpy(np.flatnonzero((alone.cpu().numpy() == 0).any(axis=1)))
+
+
+class KneserNeyCounts(CountedText):
+    """Interpolated modified Kneser–Ney of all orders, mixed with the network's predictions by a gate; with `recent`,
+    what a text has said so far. While it trains (`train()`), what was held out is not counted.
+
+    Attributes:
+        gate_tokens: of the training text, held out for the gate to learn from.
+    """
+
+    from_state: nn.Linear
 
     def __init__(self, *, orders: int, hidden: int, width: int, vocab_size: int, recent: int = 0) -> None:
-        super().__init__(near=orders - 1, recent=recent, vocab_size=vocab_size)
+        super().__init__(near=orders - 1, before=max(orders - 1, recent), vocab_size=vocab_size)
         self.orders, self.fewest = orders, 2 * orders
+        self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
+        self._learned: Tables | None = None  # what was not held out, counted
+        self.gate_tokens = 0
         self.from_state = nn.Linear(width, hidden, bias=False)
         self.from_known = nn.Linear(2 * orders, hidden)
         self.out = nn.Linear(hidden, orders + 1)
@@ -292,6 +281,46 @@ class KneserNeyCounts(GatedCounts):
     def ngrams(self) -> Tables | None:
         return self.tables
 
+    def gate_parameters(self) -> list[nn.Parameter]:
+        return list(self.parameters())
+
+    def _count(self, tokens: Tensor) -> None:
+        super()._count(tokens)
+        self._learned = None
+
+    @property
+    def tables(self) -> Any:
+        return self._learned if self.training and self._learned is not None else super().tables
+
+    def forward(
+        self,
+        logits: Tensor,
+        x: Tensor,
+        tokens: Tensor,
+        earlier: Tensor | None = None,
+        *,
+        segments: Tensor | None = None,
+        alone: Tensor | None = None,
+    ) -> Tensor:
+        tables = self.tables
+        rows = to_mix(tokens, alone)
+        if tables is None:
+            return logits
+        if not len(rows):  # of several processes, each has a gradient for every weight
+            return logits + 0 * sum(weight.sum() for weight in self.parameters())
+        if self.training and alone is None and logits.requires_grad:
+            warnings.warn(NETWORK_LEARNS_NOTHING, stacklevel=2)
+        here = rows.to(logits.device)
+        chosen = [None if each is None else each[here] for each in (earlier, segments)]
+        with torch.autocast(logits.device.type, enabled=False):
+            mixed = self.together(tables, logits[here], x[here], tokens[here], *chosen)
+            if self.recent is not None and not self.training and not is_apart():
+                mixed = self.recent(mixed, self.recent.texts(tokens[here], *chosen))
+            mixed = mixed.log() if mixed.requires_grad else mixed.log_()
+        if alone is None:
+            return mixed.view(logits.shape)
+        return logits.float().index_copy(0, here, mixed.view(len(rows), *logits.shape[1:]))
+
     def counted(self, tokens: np.ndarray) -> Tables:
         return tables_of_text(tokens.astype(np.int32), vocab_size=self.vocab_size, orders=self.orders)
 
@@ -304,6 +333,7 @@ class KneserNeyCounts(GatedCounts):
         earlier: Tensor | None,
         segments: Tensor | None,
     ) -> Tensor:
+        """(N, V) probabilities by the network and by what is counted; for the rest see `forward`."""
         places = self._places(counted, tokens, earlier, segments)
         network, weights = self._weighed(counted, places, logits, x)
         return mixture(weights, network, places, counted)
@@ -438,7 +468,13 @@ class CountsConfig(PartConfig):
 
     @property
     def held_out(self) -> float:
+        """See `ModelConfig.held_out`."""
         return 0.0
+
+    @property
+    def gate_share(self) -> float:
+        """See `ModelConfig.gate_share`."""
+        return self.held_out
 
     def parameters(self, *, width: int) -> int:
         return 0

@@ -7,29 +7,35 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from octavo.ngram.codes import FIRST_OF_TWO, LINE, LOWER, SPACE, UPPER, Codes
+from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, SPACE, UPPER, Codes
 
-ORDERS, CONTEXTS, MATCHES, DIRECT, INPUTS, SETS, ROWS = 8, 22, 2, 3, 64, 7, 2048
-STEPS, ESTIMATES, LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS, STRETCHED = (
-    32,
-    2,
-    64,
-    256,
-    400,
-    250,
-    4,
-    4096,
-)
+ORDERS, CONTEXTS, MATCHES, DIRECT, INPUTS, STEPS, ESTIMATES = 8, 22, 2, 3, 32, 32, 2
+CONSTANT = CONTEXTS + 2 * MATCHES + DIRECT
+HEARD = CONSTANT + 1
+ROWS = (256, 256, 256, 2048, 144)
+FIRST_ROW, SETS = np.concatenate(([0], np.cumsum(ROWS[:-1]))), len(ROWS)
+LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS, STRETCHED = 64, 256, 400, 250, 4, 4096
 LENGTH_KINDS = (*range(16), 16, 20, 24, 28, 32, 40, 48, 64)
 MATCH_LEAST, MOST_COUNTED = (12, 5), (41, 24, 12, 7, 5, 5)
-RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.003, 0.02, 2048.0, 0.001, 0.02
-CERTAINTY, FIRST_WEIGHT, BIAS, LARGEST, LEAST = 3.0, 0.22, 0.3, 12.0, 1 / 65536
+LINES_PER_UNIT, MOST_LINES = 2.5, 1 << 22
+RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.003, 0.02, 32768.0, 0.001, 0.02
+CERTAINTY, FIRST_WEIGHT, FIRST_HEARD, BIAS, LARGEST, LEAST, MOST_HEARD = (
+    3.0,
+    0.17,
+    0.2,
+    0.3,
+    12.0,
+    1 / 65536,
+    10,
+)
+WEIGHTS = sum(ROWS) * INPUTS + 256 * 8
 UNLIKELY = -10
-WORD = (1 << 64) - 1
+WORD, PART = (1 << 64) - 1, (1 << 32) - 1
 ONES = (1 << 22) - 1
 
 
@@ -66,12 +72,9 @@ def histories() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 known.append(found)
             next_ones.append(known.index(found))
         after.append((next_ones[0], next_ones[1]))
-    counts = np.array(known)[:, :2]
-    return (
-        np.array(after),
-        counts.sum(axis=1),
-        ((counts[:, 1] + 0.4) / (counts.sum(axis=1) + 0.8)).astype(np.float32),
-    )
+    counts = np.array(known, np.float32)[:, :2]
+    first = (counts[:, 1] + np.float32(0.4)) / (counts.sum(axis=1) + np.float32(0.8))
+    return np.array(after), counts.sum(axis=1), first
 
 
 def lessened(n: int) -> int:
@@ -80,15 +83,16 @@ def lessened(n: int) -> int:
 
 
 class Counts:
-    """Probabilities of any shape, each corrected by what came."""
+    """Probabilities of 22 bits, of any shape, each corrected by what came."""
 
     def __init__(self, p: np.ndarray, forgets: int) -> None:
-        self.p, self.n, self.forgets = p.astype(np.float32), np.zeros(p.shape, np.int64), forgets
+        self.p, self.n, self.forgets = p.astype(np.int32), np.zeros(p.shape, np.int16), forgets
 
     def learn(self, at: tuple[np.ndarray, ...] | tuple[int, ...], bit: int) -> None:
         """A bit came."""
         p, n = self.p[at], self.n[at]
-        self.p[at] = p + (np.float32(bit) - p) * (1 / (n + 1.5)).astype(np.float32)
+        wrong = np.float32((ONES if bit else 0) - p) / (n.astype(np.float32) + np.float32(1.5))
+        self.p[at] = p + np.trunc(wrong).astype(np.int32)
         self.n[at] = np.minimum(n + 1, self.forgets)
 
 
@@ -98,10 +102,12 @@ class Place:
 
     text: bytearray
     last: int = 0
+    earlier: int = 0
     word: int = 0
     before: tuple[int, int] = (0, 0)
     gap: int = 0
     kinds: int = 0
+    after: list[int] = field(default_factory=lambda: [0] * 256)
     line: int = 0
     above: int = -1
     column: int = 0
@@ -110,24 +116,27 @@ class Place:
     second: bool = False
 
     def passed(self, unit: int, codes: Codes) -> Place:
-        """The place after one more unit."""
+        """The place after one more unit; it takes this one's text and what followed each unit with it."""
         self.text.append(unit)
         kind = int(codes.kinds[unit])
         starts = not self.second and kind == FIRST_OF_TWO
         kind = LOWER if self.second or starts else kind
+        followed = self.last & 0xFF
+        self.after[followed] = (self.after[followed] << 8 | unit) & PART
         now = replace(
             self,
             second=starts,
             last=(self.last << 8 | unit) & WORD,
-            kinds=(self.kinds << 4 | kind) & 0xFFFFFFFF,
+            earlier=(self.earlier << 8 | self.last >> 56) & WORD,
+            kinds=(self.kinds << 4 | kind) & PART,
         )
         if kind <= UPPER:
             now.gap = self.gap if self.word else 0
-            now.word = hashed(self.word, int(codes.folds[unit])) >> 16 & 0xFFFFFFFF | 1
+            now.word = hashed(self.word, int(codes.folds[unit])) >> 16 & PART | 1
         else:
             if self.word:
                 now.before, now.word, now.gap = (self.word, self.before[0]), 0, 0
-            now.gap = hashed(now.gap, unit) >> 16 & 0xFFFFFFFF
+            now.gap = hashed(now.gap, unit) >> 16 & PART
         if kind == LINE:
             now.above, now.line, now.column, now.indent, now.first = self.line, len(self.text), 0, 0, 0
         else:
@@ -144,12 +153,13 @@ class Next:
     hashes: list[int]
     matches: list[tuple[int, int]]
     """How long, and where what follows stands in the text that was read."""
-    expected: int
+    last: int
     chosen: tuple[int, ...]
     node: int = 1
     bit: int = 0
+    opened: tuple[int, int] = (-1, 0)
     slots: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    halves: list[int] = field(default_factory=list)
+    counted: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -173,71 +183,97 @@ class SlowMixing:
 
     def __init__(self, codes: Codes, *, capacity: int) -> None:
         self.codes, self.capacity, self.length, self.decided = codes, capacity, 0, 0
+        self.nats = np.zeros(0, np.float32)
         self.direct_bits = bits_for(capacity // 4, 10, 18)
-        self.bucket_bits = bits_for(12 * capacity, 14, 24)
+        self.lines = min(4096 + int(LINES_PER_UNIT * capacity), MOST_LINES)
         self.head_bits = bits_for(capacity, 12, 26)
         self.after, self.bits, first = histories()
         p = (np.arange(STRETCHED) + 0.5) / STRETCHED
         self.stretched = np.log(p / (1 - p)).astype(np.float32)
-        self.by_history = Counts(np.tile(first, (CONTEXTS, 1)), FORGETS)
-        self.matched = Counts(np.full((MATCHES, len(LENGTH_KINDS)), 0.75), FORGETS)
-        shape = (DIRECT, 1 << self.direct_bits, 16)
-        self.direct_p, self.direct_n = np.full(shape, 1 << 21, np.int64), np.zeros(shape, np.int16)
-        self.weights = np.zeros((SETS, ROWS, INPUTS), np.float32)
-        self.weights[..., :CONTEXTS] = FIRST_WEIGHT
-        self.final = np.full((256, SETS), 1 / SETS, np.float32)
+        self.by_history = Counts(np.tile(np.trunc(first * np.float32(ONES)), (CONTEXTS, 1)), FORGETS)
+        self.matched = Counts(np.full((MATCHES, len(LENGTH_KINDS)), int(0.75 * ONES)), FORGETS)
+        self.direct = Counts(np.full((DIRECT, 1 << self.direct_bits, 16), 1 << 21), DIRECT_FORGETS)
+        sets, final = np.zeros((sum(ROWS), INPUTS), np.float32), np.zeros((256, 8), np.float32)
+        sets[:, :CONTEXTS], sets[:, HEARD], final[:, :SETS] = FIRST_WEIGHT, FIRST_HEARD, 1 / SETS
+        self.weights = np.concatenate((sets.ravel(), final.ravel()))
         line = (squash((np.arange(STEPS) - STEPS // 2) * 0.5) * 65535).astype(np.uint16)
         self.estimated = np.tile(line, (ESTIMATES, 65536, 1))
-        # The last bucket is that of contexts that were never seen.
-        self.check = np.zeros((1 << self.bucket_bits) + 1, np.uint8)
+        # The last histories are those of contexts that were never seen.
+        self.check = np.zeros(self.lines * WAYS + 1, np.uint8)
         self.history = np.zeros((len(self.check), 15), np.uint8)
         self.heads = np.zeros((MATCHES, 1 << self.head_bits), np.int64)
-        self.text = bytearray()
+        self.text, self.place = bytearray(), Place(bytearray())
 
-    def read(self, units: np.ndarray) -> np.ndarray:
+    @property
+    def _sets(self) -> np.ndarray:
+        return self.weights[: sum(ROWS) * INPUTS].reshape(-1, INPUTS)
+
+    @property
+    def _final(self) -> np.ndarray:
+        return self.weights[sum(ROWS) * INPUTS :].reshape(256, 8)
+
+    def read(self, tokens: np.ndarray, heard: np.ndarray | None = None) -> np.ndarray:
         """See `mixing.ContextMixing.read`."""
-        if self.length + len(units) > self.capacity:
-            raise ValueError(
-                f"{len(units):,} units do not fit: there is room for {self.capacity - self.length:,}"
-            )
-        place = Place(bytearray())
-        for unit in self.text:
-            place = place.passed(unit, self.codes)
-        nats = np.zeros(len(units), np.float32)
-        for at, unit in enumerate(units.tolist()):
-            now = self._look(place)
-            for shift in range(7, -1, -1):
-                bit = unit >> shift & 1
-                if now.bit % 4 == 0:
-                    self._open(place, now, write=True)
-                found = self._predict(place, now)
-                nats[at] -= math.log(found.p if bit else 1 - found.p)
-                self._learn(now, found, bit)
-                now.node, now.bit = now.node << 1 | bit, now.bit + 1
-            for which, least in enumerate(MATCH_LEAST):
-                if len(place.text) >= least:
-                    self.heads[which, self._match_hash(place, least)] = len(place.text)
-            self.text.append(unit)
-            place = place.passed(unit, self.codes)
-        self.length += len(units)
+        codes, nats = self.codes, np.zeros(len(tokens), np.float32)
+        units = int(codes.lengths[tokens].sum(dtype=np.int64))
+        if self.length + units > self.capacity:
+            raise ValueError(f"{units:,} units do not fit: there is room for {self.capacity - self.length:,}")
+        for at, token in enumerate(tokens.tolist()):
+            log_p = 0.0
+            for number in range(int(codes.lengths[token])):
+                now, unit = self._look(self.place), int(codes.units[token, number])
+                for bit in range(8):
+                    branch = int(codes.paths[token, 8 * number + bit])
+                    if branch < 0:
+                        continue
+                    came = unit >> (7 - bit) & 1
+                    self._ready(now, (256 | unit) >> (8 - bit), bit, write=True)
+                    told = -1.0 if heard is None else float(heard[at, 8 * number + bit])
+                    found = self._predict(now, told)
+                    p = found.p if log_p > UNLIKELY else float(codes.branches[branch]["share"])
+                    log_p += math.log(p if came else 1 - p)
+                    self._learn(now, found, came)
+                for which, least in enumerate(MATCH_LEAST):
+                    if self.length >= least:
+                        self.heads[which, self._head(self.place, which)] = self.length
+                self.text.append(unit)
+                self.length += 1
+                self.place = self.place.passed(unit, codes)
+            nats[at] = -log_p
         return nats
 
-    def predict(self, text: np.ndarray, spans: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `mixing.ContextMixing.predict`."""
-        codes = self.codes
-        logs, known = np.empty((len(spans), codes.size), np.float32), np.zeros((len(spans), 2), np.float32)
-        for row, (begin, end) in enumerate(spans.tolist()):
-            logs[row], known[row] = self._foretell(text[begin:end])
-        return logs, known
+    def hear(self, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """See `mixing.ContextMixing.hear`."""
+        found = np.full((len(tokens), CODE), -1, np.float32)
+        for row, (said, token) in enumerate(zip(logits, tokens.tolist(), strict=True)):
+            sums = self._sums(said)
+            for bit, branch in enumerate(self.codes.paths[token].tolist()):
+                if branch >= 0:
+                    found[row, bit] = _heard_at(self.codes.branches[branch], sums)
+        return found
 
-    def follow(self, text: np.ndarray, before: int) -> tuple[np.ndarray, np.ndarray]:
-        """See `mixing.ContextMixing.follow`."""
-        found = []
-        for at in range(before, len(text)):
-            found.append(self._foretell(text[:at]))
-            self.read(self.codes.encode(text[at : at + 1])[0])
-        logs, known = zip(*found, strict=True)
-        return np.stack(logs), np.stack(known)
+    def predict(self, text: np.ndarray, spans: np.ndarray, logits: np.ndarray | None = None) -> np.ndarray:
+        """See `mixing.ContextMixing.predict`."""
+        logs = np.empty((len(spans), self.codes.size), np.float32)
+        for row, (begin, end) in enumerate(spans.tolist()):
+            spread = _Spread(self, self._after(text[begin:end]), None if logits is None else logits[row])
+            spread.to_all(logs[row])
+        return logs
+
+    def score(
+        self, text: np.ndarray, spans: np.ndarray, tokens: np.ndarray, logits: np.ndarray | None = None
+    ) -> Sequence[np.ndarray]:
+        """See `mixing.ContextMixing.score`; a tuple in the same order."""
+        logs, shares, first = [], [], []
+        for row, ((begin, end), token) in enumerate(zip(spans.tolist(), tokens.tolist(), strict=True)):
+            spread = _Spread(self, self._after(text[begin:end]), None if logits is None else logits[row])
+            log_p, share = spread.to_one(token)
+            everything = np.empty(self.codes.size, np.float32)
+            spread.to_all(everything)
+            logs.append(log_p)
+            shares.append(share)
+            first.append(int(everything.argmax()) == token)
+        return np.array(logs, np.float32), np.array(shares, np.float32), np.array(first, np.uint8)
 
     def copy(self, more: int = 0) -> SlowMixing:
         """See `mixing.ContextMixing.copy`."""
@@ -245,53 +281,35 @@ class SlowMixing:
         made.capacity += more
         return made
 
-    def _foretell(self, text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        codes = self.codes
-        units, ends = codes.encode(text[-WINDOW:])
-        skipped = ends[np.searchsorted(ends, len(units) - WINDOW)] if len(units) > WINDOW else 0
-        place = Place(bytearray())
+    def weighing(self, weights: np.ndarray) -> SlowMixing:
+        """See `mixing.ContextMixing.weighing`."""
+        made = copy.copy(self)
+        made.weights = weights.copy()
+        return made
+
+    def _after(self, text: np.ndarray) -> Place:
+        """After another text than the one that was read."""
+        units, ends = self.codes.encode(text[-WINDOW:])
+        skipped = int(ends[np.searchsorted(ends, len(units) - WINDOW)]) if len(units) > WINDOW else 0
+        place = Place(bytearray(), after=list(self.place.after))
         for unit in units[skipped:].tolist():
-            place = place.passed(unit, codes)
-        now, logs = self._look(place), np.empty(codes.size, np.float32)
-        seen = sum(self._find(h) < len(self.check) - 1 for h in now.hashes[:ORDERS])
-        self._spread(place, None, 0 if len(codes.branches) else -1, 0, 0.0, logs)
-        return logs, np.array([now.matches[0][0], seen], np.float32)
+            place = place.passed(unit, self.codes)
+        return place
 
-    def _spread(
-        self, place: Place, first: int | None, at: int, low: int, log_p: float, logs: np.ndarray
-    ) -> None:
-        """Share a probability out to the symbols of a branch; `first`: the unit that `place` has before it."""
-        codes = self.codes
-        if at < 0:
-            logs[codes.symbols[low]] = log_p
-            return
-        branch = codes.branches[at]
-        bit, code, p = int(branch["bit"]), int(branch["code"]), float(branch["share"])
-        if log_p > UNLIKELY and not branch["unknown"]:
-            if bit >= 8 and first is None:
-                first = code >> (bit - 8)
-                place = replace(place, text=bytearray(place.text)).passed(first, codes)
-            now, within = self._look(place), bit % 8
-            node = 1 << within | code & ((1 << within) - 1)
-            now.node, now.bit = node >> within % 4, within // 4 * 4
-            self._open(place, now, write=False)
-            now.node, now.bit = node, within
-            p = self._predict(place, now).p
-        self._spread(place, first, int(branch["left"]), low, log_p + math.log(1 - p), logs)
-        self._spread(place, first, int(branch["right"]), int(branch["middle"]), log_p + math.log(p), logs)
+    def _sums(self, logits: np.ndarray) -> np.ndarray:
+        said = logits[: self.codes.size][self.codes.symbols]
+        return np.concatenate(([0.0], np.cumsum(np.exp(said - said.max()).astype(np.float64))))
 
-    def _match_hash(self, place: Place, least: int) -> int:
-        h = 0
-        for back in range(1, least + 1):
-            h = (h + place.text[-back] + 1) * 0x9E3779B97F4A7C15 & WORD
-        return h >> (64 - self.head_bits)
+    def _head(self, w: Place, which: int) -> int:
+        key = w.last << 24 & WORD if which else w.last ^ (w.earlier << 32 & WORD) * 0x9E3779B97F4A7C15 & WORD
+        return hashed(70, key) >> (64 - self.head_bits)
 
     def _look(self, w: Place) -> Next:
         matches = []
         for which, least in enumerate(MATCH_LEAST):
             length, at = 0, 0
             if len(w.text) >= least:
-                at = int(self.heads[which, self._match_hash(w, least)])
+                at = int(self.heads[which, self._head(w, which)])
                 most = min(len(w.text), at, LONGEST)
                 while length < most and self.text[at - 1 - length] == w.text[-1 - length]:
                     length += 1
@@ -302,7 +320,7 @@ class SlowMixing:
         expected = self.text[at] + 1 if length else 0
         last, (before, earlier), one = w.last, w.before, w.last & 0xFF
         inside = w.above >= 0 and w.above + w.column < w.line
-        up = w.text[w.above + w.column] + 1 if inside else 0
+        up, column = w.text[w.above + w.column] + 1 if inside else 0, min(w.column, 255)
         here = hashed(20, w.word) if w.word else hashed(21, before << 32 ^ w.gap)
         some = length if length < 16 else 16 + (length > 32)
         hashes = [hashed(order + 1, last & ((1 << 8 * order) - 1)) for order in range(7)]
@@ -312,36 +330,22 @@ class SlowMixing:
             hashed(here, hashed(22, before)),
             hashed(here, hashed(23, earlier)),
             hashed(here, hashed(24, before << 32 | earlier)),
-            hashed(30, last & 0xFFFF00),
-            hashed(31, last & 0xFFFFFF00),
-            hashed(32, last & 0xFF00FF),
-            hashed(33, last & 0xFFFF0000),
+            hashed(30, last & 0xFFFF0000),
+            hashed(31, (w.after[one] & 0xFFFF) << 8 | one),
+            hashed(32, (w.after[one] & 0xFFFFFF) << 8 | one),
             hashed(40, up << 8 | one),
             hashed(41, (w.indent << 16 | w.first << 8) << 32 & WORD | one << 32 | w.word),
-            hashed(42, min(w.column, 255) << 16 | up),
+            hashed(42, column << 16 | up),
+            hashed(43, column << 8 | one),
             hashed(50, expected << 16 | some << 8 | one),
             hashed(51, (w.kinds & 0xFFFFFFF) << 8 | one),
             hashed(52, w.word << 32 | one << 16 | expected),
         ]
-        kind = (
-            0
-            if not length
-            else 1 + length // 2
-            if length < 16
-            else 9
-            if length < 32
-            else 10
-            if length < 64
-            else 11
-        )
-        chosen = (kind, 0, one, last >> 8 & 0xFF, w.kinds & 255, expected, int(w.word > 0))
-        return Next(hashes, matches, expected, chosen)
+        chosen = (one, last >> 8 & 0xFF, w.kinds & 255, int(w.word > 0))
+        return Next(hashes, matches, last, chosen)
 
-    def _line(self, hash: int) -> int:
-        return (hash >> 20 & ((1 << self.bucket_bits) // WAYS - 1)) * WAYS
-
-    def _find(self, hash: int, *, write: bool = False) -> int:
-        line, check = self._line(hash), hash % 255 + 1
+    def _find(self, hash: int, *, write: bool) -> int:
+        line, check = ((hash >> 32) * self.lines >> 32) * WAYS, hash % 255 + 1
         ways = range(line, line + WAYS)
         for way in ways:
             if self.check[way] == check:
@@ -352,71 +356,78 @@ class SlowMixing:
         self.history[least], self.check[least] = 0, check
         return least
 
-    def _open(self, w: Place, now: Next, *, write: bool) -> None:
-        hashes = now.hashes if now.bit < 4 else [hashed(each, now.node) for each in now.hashes]
+    def _ready(self, now: Next, node: int, bit: int, *, write: bool) -> None:
+        opened = node >> bit % 4
+        now.node, now.bit = node, bit
+        if now.opened == (bit // 4, opened):
+            return
+        now.opened = (bit // 4, opened)
+        hashes = now.hashes if bit < 4 else [_lower(each, opened) for each in now.hashes]
         now.slots = np.array([self._find(each, write=write) for each in hashes])
-        keys = [(w.last & ((1 << 8 * order) - 1)) << 8 | now.node for order in range(1, DIRECT + 1)]
-        now.halves = [hashed(60, key & WORD) >> (64 - self.direct_bits) for key in keys]
+        keys = [(now.last & ((1 << 8 * order) - 1)) << 8 | opened for order in range(1, DIRECT + 1)]
+        now.counted = [hashed(60, key) >> (64 - self.direct_bits) for key in keys]
 
-    def _logit(self, p: np.ndarray) -> np.ndarray:
-        return self.stretched[(p * np.float32(STRETCHED - 1) + np.float32(0.5)).astype(np.int64)]
-
-    def _predict(self, w: Place, now: Next) -> Predicted:
+    def _predict(self, now: Next, heard: float) -> Predicted:
         at = _in_half(now)
         x, contexts = np.zeros(INPUTS, np.float32), np.arange(CONTEXTS)
         states = self.history[now.slots, at].astype(np.int64)
-        p = self.by_history.p[contexts, states]
-        x[:CONTEXTS] = np.where(states > 0, self._logit(p), 0)
-        x[CONTEXTS : 2 * CONTEXTS] = np.where(states > 0, (p - np.float32(0.5)) * np.float32(CERTAINTY), 0)
-        matched, place = [], 2 * CONTEXTS
+        x[:CONTEXTS] = np.where(states > 0, self.stretched[self.by_history.p[contexts, states] >> 10], 0)
+        matched, place = [], CONTEXTS
         for which, (length, there) in enumerate(now.matches):
             unit = self.text[there] if length else 0
             if length and (unit | 256) >> (8 - now.bit) == now.node:
                 kind = sum(length >= least for least in LENGTH_KINDS) - 1
-                bit, p_match = unit >> (7 - now.bit) & 1, self.matched.p[which, kind]
+                bit, p = unit >> (7 - now.bit) & 1, self.matched.p[which, kind]
                 sign = np.float32(1 if bit else -1)
-                x[place] = sign * self._logit(p_match)
-                x[place + 1] = sign * np.float32(CERTAINTY) * (p_match - np.float32(0.5))
+                x[place] = sign * self.stretched[p >> 10]
+                x[place + 1] = (
+                    sign * np.float32(CERTAINTY) * (np.float32(p) / np.float32(ONES) - np.float32(0.5))
+                )
                 matched.append((which, kind, bit))
             place += 2
-        direct = self.direct_p[np.arange(DIRECT), now.halves, at + 1]
-        x[place : place + DIRECT] = self.stretched[direct >> 10]
-        x[place + DIRECT] = BIAS
+        x[place : place + DIRECT] = self.stretched[
+            self.direct.p[np.arange(DIRECT), now.counted, at + 1] >> 10
+        ]
+        x[CONSTANT] = BIAS
+        if heard >= 0:
+            said = math.log(heard / (1 - heard)) if 0 < heard < 1 else math.copysign(math.inf, heard - 0.5)
+            x[HEARD] = min(max(said, -MOST_HEARD), MOST_HEARD)
+            x[HEARD + 1] = CERTAINTY * (heard - 0.5)
         known = int(np.count_nonzero(states[:ORDERS]))
         c, bit = now.chosen, now.bit
-        rows = [c[0] * 8 + bit, now.node, c[2], c[3], c[4] * 8 + bit, c[5], (c[6] * 9 + known) * 8 + bit]
-        weights = self.weights[np.arange(SETS), rows]
-        mixed = (weights @ x).clip(-LARGEST, LARGEST)
-        together = float((self.final[now.node] @ mixed).clip(-LARGEST, LARGEST))
+        rows = FIRST_ROW + np.array([now.node, c[0], c[1], c[2] * 8 + bit, (c[3] * 9 + known) * 8 + bit])
+        mixed = (self._sets[rows] @ x).clip(-LARGEST, LARGEST)
+        together = float((self._final[now.node, :SETS] @ mixed).clip(-LARGEST, LARGEST))
         scale = min(max(together, -(STEPS - 2) / 4), (STEPS - 2) / 4) * 2 + STEPS // 2
         step = min(int(scale), STEPS - 2)
         between = scale - step
-        estimates = (w.last & 0xFF) << 8 | now.node, hashed(61, (w.last & 0xFFFF) << 8 | now.node) >> 48
+        estimates = (
+            (now.last & 0xFF) << 8 | now.node,
+            ((now.last & 0xFFFF) << 8 | now.node) * 0x9E3779B97F4A7C15 % (1 << 64) >> 48,
+        )
         p_out = 0.5 * float(squash(together))
         for which, line in enumerate(estimates):
             low, high = self.estimated[which, line, step : step + 2].tolist()
             p_out += 0.25 / 65535 * (low * (1 - between) + high * between)
         p_out = min(max(p_out, LEAST), 1 - LEAST)
-        return Predicted(p_out, x, np.array(rows), mixed, together, states, matched, estimates, step, between)
+        return Predicted(p_out, x, rows, mixed, together, states, matched, estimates, step, between)
 
     def _learn(self, now: Next, found: Predicted, bit: int) -> None:
         rate, at = RATE + FIRST_RATE / (1 + self.decided / RATE_FALLS), _in_half(now)
         self.decided += 1
         wrong = (bit - squash(found.mixed)) * np.float32(rate)
-        self.weights[np.arange(SETS), found.rows] += wrong[:, None] * found.x
-        self.final[now.node] += np.float32((bit - float(squash(found.together))) * FINAL_RATE) * found.mixed
+        self._sets[found.rows] += wrong[:, None] * found.x
+        self._final[now.node, :SETS] += (
+            np.float32((bit - float(squash(found.together))) * FINAL_RATE) * found.mixed
+        )
         contexts = np.arange(CONTEXTS)
         self.by_history.learn((contexts, found.histories), bit)
         for slot in now.slots.tolist():  # two contexts may have the same
             self.history[slot, at] = self.after[self.history[slot, at], bit]
         for which, kind, expected in found.matched:
             self.matched.learn((which, kind), int(expected == bit))
-        for order, half in enumerate(now.halves):
-            p, n = int(self.direct_p[order, half, at + 1]), int(self.direct_n[order, half, at + 1])
-            self.direct_p[order, half, at + 1] = p + int(
-                np.float32((ONES if bit else 0) - p) * np.float32(1 / (n + 1.5))
-            )
-            self.direct_n[order, half, at + 1] = min(n + 1, DIRECT_FORGETS)
+        for order, place in enumerate(now.counted):
+            self.direct.learn((order, place, at + 1), bit)
         for which, line in enumerate(found.estimates):
             cell = self.estimated[which, line]
             for more, share in ((0, 1 - found.between), (1, found.between)):
@@ -424,6 +435,66 @@ class SlowMixing:
                 cell[found.step + more] = int(old + ((65535 if bit else 0) - old) * CORRECTED * share + 0.5)
 
 
+class _Spread:
+    """What follows a place, and what a network says of it; nothing is learned."""
+
+    def __init__(self, mixing: SlowMixing, place: Place, logits: np.ndarray | None) -> None:
+        self.mixing, self.place = mixing, place
+        self.sums = None if logits is None else mixing._sums(logits)
+        self.spoken = self.rest = 0.0
+
+    def to_all(self, logs: np.ndarray) -> None:
+        """ln p (V,) of each symbol."""
+        self._down(0 if len(self.mixing.codes.branches) else -1, 0, 0.0, logs)
+
+    def to_one(self, token: int) -> tuple[float, float]:
+        """ln p of a symbol, and which share of what was said was the network's."""
+        codes, log_p = self.mixing.codes, 0.0
+        self.spoken = self.rest = 0.0
+        for bit, number in enumerate(codes.paths[token].tolist()):
+            if number < 0:
+                continue
+            branch = codes.branches[number]
+            p = float(branch["share"]) if log_p <= UNLIKELY else self._at(branch)
+            log_p += math.log(p if codes.units[token, bit // 8] >> (7 - bit % 8) & 1 else 1 - p)
+        return log_p, self.spoken / (self.spoken + self.rest) if self.spoken else 0.0
+
+    def _down(self, at: int, low: int, log_p: float, logs: np.ndarray) -> None:
+        codes = self.mixing.codes
+        if at < 0:
+            logs[codes.symbols[low]] = log_p
+            return
+        branch = codes.branches[at]
+        p = float(branch["share"]) if log_p <= UNLIKELY else self._at(branch)
+        self._down(int(branch["left"]), low, log_p + math.log(1 - p), logs)
+        self._down(int(branch["right"]), int(branch["middle"]), log_p + math.log(p), logs)
+
+    def _at(self, branch: np.void) -> float:
+        mixing, code = self.mixing, int(branch["code"])
+        unit, bit = divmod(int(branch["bit"]), 8)
+        place = self.place
+        if unit:
+            place = replace(place, text=bytearray(place.text), after=list(place.after))
+            place = place.passed(code >> bit, mixing.codes)
+        now = mixing._look(place)
+        mixing._ready(now, 1 << bit | code & ((1 << bit) - 1), bit, write=False)
+        found = mixing._predict(now, -1.0 if self.sums is None else _heard_at(branch, self.sums))
+        said = np.abs(mixing._final[now.node, :SETS]) @ np.abs(mixing._sets[found.rows] * found.x)
+        self.spoken += float(said[HEARD:].sum())
+        self.rest += float(said[:HEARD].sum())
+        return found.p
+
+
+def _heard_at(branch: np.void, sums: np.ndarray) -> float:
+    all_of_it = sums[branch["high"]] - sums[branch["low"]]
+    return float(np.float32((sums[branch["high"]] - sums[branch["middle"]] + 1e-12) / (all_of_it + 2e-12)))
+
+
+def _lower(hash: int, node: int) -> int:
+    h = (hash + node) * 0x9E3779B97F4A7C15 & WORD
+    return h ^ h >> 31
+
+
 def _in_half(now: Next) -> int:
-    """Place of the next bit's history in a bucket."""
+    """Place of the next bit's history."""
     return now.node - 1 if now.bit < 4 else (now.node & ((1 << now.bit - 4) - 1) | 1 << now.bit - 4) - 1

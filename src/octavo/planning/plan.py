@@ -372,7 +372,7 @@ def subject(recipe: Recipe, vocab_size: int) -> tuple[LanguageModel, Batch[np.nd
     """The model that is timed, and what it learns from."""
     model = build_model(recipe.model, vocab_size=vocab_size, seed=recipe.seed)
     batch = made_up(recipe, vocab_size)
-    if recipe.model.held_out:
+    if recipe.model.gate_share:
         text, held_out = made_up_text(recipe, vocab_size)
         model.take_text(text, held_out)
         batch = with_counts(batch, text, held_out_rows(recipe, held_out), before=recipe.model.before)

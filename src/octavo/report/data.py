@@ -15,7 +15,14 @@ from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Remembered, Row
 from octavo.report.about import trained_on
 from octavo.report.sections import Answer, PromptTable, name_answers, prompt_tables
-from octavo.report.test_looks import chosen_and_tested, counting_there, looked_at, looks_of, of_result
+from octavo.report.test_looks import (
+    chosen_and_tested,
+    counting_there,
+    looked_at,
+    looks_of,
+    of_result,
+    reached,
+)
 from octavo.task import Command, Task, task_of
 from octavo.util.records import AnyRecord, Shape, read_record, read_rows
 from octavo.util.terminal import exact_duration, finite
@@ -176,6 +183,17 @@ class ReportData:
             standings.append(
                 Standing("this model", f"at step {self.evaluation.get('step', '?')}", loss, bits, "model")
             )
+        if read_on := self.evaluation.get("reading_on"):
+            loss_read_on, bits_read_on = (finite(read_on.get(key)) for key in ("loss", "bits_per_byte"))
+            standings.append(
+                Standing(
+                    "this model, reading on",
+                    "each token learned after it was scored",
+                    loss_read_on,
+                    bits_read_on,
+                    "model",
+                )
+            )
         entropy = finite(self.evaluation.get("source_entropy"))
         if entropy is not None:
             scale = bits / loss if bits is not None and loss else None  # same text, so the same bytes a token
@@ -241,7 +259,7 @@ def test_headlines(
 
     numbers = (
         shown("test loss", last.get("loss"), "{:.4f}", str(objective.unit)),
-        shown("test bits per byte", last.get("bits_per_byte"), "{:.3f}", counting_there(last)),
+        shown("test bits per byte", reached(last), "{:.3f}", counting_there(last)),
     )
     return task.headlines(last, [one for one in numbers if one is not None], shown)
 

@@ -8,9 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 from octavo.report.about import split_of
-from octavo.report.test_looks import looks_of, of_result
+from octavo.report.test_looks import looks_of, of_result, reached
 from octavo.util.records import Number, Record, parse_json
-from octavo.util.terminal import finite, in_minutes
+from octavo.util.terminal import in_minutes
 
 GAIN = 0.02
 """The share of the bits per byte that a longer training must bring to be worth a word."""
@@ -59,12 +59,14 @@ def of_promise(
     same_time = (settings.get("training") or {}).get("minutes", promised) == promised
     audits = [look for look in looks_of(manifest) if look.get("audits")]
     looks = audits or (of_result(manifest, evaluation) if same_time else ())
-    came_out = finite(looks[0].get("bits_per_byte")) if looks else None
+    came_out = reached(looks[0]) if looks else None
     reasons, done = dict(found["reasons"]), max((row["step"] for row in metrics), default=0)
     if done and "training.steps" in reasons:
         reasons["training.steps"] += f" Came out: {done:,} steps{passes_done(manifest, metrics, reasons)}."
     like = written_like(evaluation, found["promise"], found.get("longer"), came_out)
-    return {"promise": audit(**found["promise"], came_out=came_out), "reasons": reasons, "like": like}
+    reads_on = bool(looks) and "reading_on" in looks[0]
+    said = audit(**found["promise"], came_out=came_out, reads_on=reads_on)
+    return {"promise": said, "reasons": reasons, "like": like}
 
 
 def passes_done(
@@ -126,13 +128,25 @@ def interval(bits: float, within: float) -> str:
     return f"{bits:.2f} ± {within:.2f}" if within <= bits else f"{bits:.2f} (0 to {bits + within:.2f})"
 
 
-def audit(*, minutes: float, bits: float, within: float, came_out: float | None, **_: Any) -> str:
-    """The promise beside what came out, in a sentence."""
+def audit(
+    *,
+    minutes: float,
+    bits: float,
+    within: float,
+    came_out: float | None,
+    reads_on: bool = False,
+    **_: Any,
+) -> str:
+    """The promise beside what came out, in a sentence; `reads_on`: of a model that learns on in the text."""
     said = f"Promised for {in_minutes(minutes)}: {interval(bits, within)} bits per byte on new text"
     if came_out is None:
         return f"{said} (80 of 100 such promises should hold)."
     held = _held(bits, within, came_out)
-    return f"{said} (80 of 100 such promises should hold). Came out: {came_out:.3f} on the test split, {held} promised."
+    how = ", each token learned after it was scored" if reads_on else ""
+    return (
+        f"{said} (80 of 100 such promises should hold). Came out: {came_out:.3f} on the test split{how}, "
+        f"{held} promised."
+    )
 
 
 def _held(bits: float, within: float, came_out: float) -> str:

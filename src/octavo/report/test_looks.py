@@ -61,9 +61,22 @@ def looked_at(looks: int) -> str:
     return "looked at once" if looks == 1 else f"looked at {looks:,} times"
 
 
+def reached(look: Mapping[str, Any]) -> float | None:
+    """Bits per byte on the test split: of a model that reads on where it can."""
+    found = look.get("reading_on")
+    return finite((found if isinstance(found, Mapping) else look).get("bits_per_byte"))
+
+
 def counting_there(look: Mapping[str, Any]) -> str:
-    """What the best n-gram has on the test split, the control beside the result; nothing where it is not known."""
+    """What counting alone has on the test split, the control beside the result; nothing where it is not known."""
+    if isinstance(found := look.get("reading_on"), Mapping):
+        bits = finite(found.get("alone_bits_per_byte"))
+        return (
+            ""
+            if bits is None
+            else f"each token learned after it was scored; counting alone has {bits:.3f} there"
+        )
     baselines = look.get("baselines")
-    found = baselines.get("ngram") if isinstance(baselines, Mapping) else None
-    bits = finite(found.get("bits_per_byte")) if isinstance(found, Mapping) else None
+    ngram = baselines.get("ngram") if isinstance(baselines, Mapping) else None
+    bits = finite(ngram.get("bits_per_byte")) if isinstance(ngram, Mapping) else None
     return "" if bits is None else f"the best n-gram has {bits:.3f} there"

@@ -16,7 +16,7 @@ from octavo.config import Recipe, override_key, override_words
 from octavo.config.plugins import command
 from octavo.errors import CheckpointError, OctavoError, StorageError
 from octavo.report.promised import audit, written_like
-from octavo.report.test_looks import is_to_be_audited
+from octavo.report.test_looks import is_to_be_audited, reached
 from octavo.run.run import Run
 from octavo.run.test_split import look
 from octavo.task import read_evaluation
@@ -134,12 +134,14 @@ def audited(run: Run, console: Console, overrides: Iterable[str] | Mapping[str, 
     if not is_to_be_audited(manifest, run.config):
         return
     try:
-        came_out = look(run, Console(quiet=True), run.dataset, audits=True)["bits_per_byte"]
+        found = look(run, Console(quiet=True), run.dataset, audits=True)
     except OctavoError as error:
         console.say(f"What was promised could not be compared with what came out: {error.what}")
         console.say(f"  → {command('octavo', 'eval', run.path, '--test')}    says what came out")
         return
-    console.say(audit(**promised, came_out=came_out))
+    came_out = reached(found)
+    assert came_out is not None, "a loss that is finite"
+    console.say(audit(**promised, came_out=came_out, reads_on="reading_on" in found))
     with suppress(CheckpointError):
         evaluation = read_evaluation(run.path / "evaluation.json", run.config, of="the run")
         if like := written_like(evaluation, promised, auto.get("longer"), came_out):

@@ -278,14 +278,15 @@ def held_out_of(recipe: Recipe, dataset: Dataset) -> np.ndarray | None:
 
 def held_out_rows(recipe: Recipe, held_out: np.ndarray | None) -> int:
     """Sequences of a batch that come from what is held out."""
-    return 0 if held_out is None else max(1, round(recipe.model.held_out * recipe.training.text_rows))
+    share = recipe.model.gate_share
+    return max(1, round(share * recipe.training.text_rows)) if share and held_out is not None else 0
 
 
 def with_rows_held_out(
     batches: Batches, held_out: np.ndarray | None, recipe: Recipe, dataset: Dataset
 ) -> Batches:
     """The batches, and with them rows of what is held out, if the model has a use for that."""
-    if not recipe.model.held_out:
+    if not recipe.model.gate_share:
         return batches
     if held_out is None:
         return Alone(batches, alone=True)

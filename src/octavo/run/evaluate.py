@@ -27,8 +27,16 @@ from octavo.util.console import Console
 from octavo.util.records import plain
 
 if TYPE_CHECKING:
+    from octavo.evaluation.reading_on import Heard
     from octavo.evaluation.samples import GeneratedTexts
     from octavo.evaluation.units import UnitScores
+
+
+def heard_of(model: LanguageModel, split: Split) -> Heard | None:
+    """What gathers what a context mixer hears of the network in a split; None where there is none."""
+    from octavo.evaluation.reading_on import Heard
+
+    return Heard.of(model, split.tokens)
 
 
 def evaluate_split(
@@ -40,16 +48,23 @@ def evaluate_split(
     places: Places | None = None,
     *,
     reference: LanguageModel | None = None,
+    heard: Heard | None = None,
 ) -> Metrics:
     """Score a model on a split (or on the part of it that the recipe states), together with the runtime's world.
 
-    `reference`: what its run started from. Raises InputError where the objective compares with that and it is missing.
+    `reference`: what its run started from; `heard` gathers what a context mixer hears. Raises InputError where the
+    objective compares with what it started from and that is missing.
     """
     limit, rows = recipe.evaluation.tokens, rows_at_once(recipe, tokenizer, runtime.device)
     batches = evaluated_on(split, recipe, tokenizer, rows=rows, limit=limit)
     world, objective = runtime.world, with_reference(recipe.objective.build(), reference, runtime.device)
     own = score(
-        model, map(world.shard, batches), objective=objective, autocast=runtime.autocast, places=places
+        model,
+        map(world.shard, batches),
+        objective=objective,
+        autocast=runtime.autocast,
+        places=places,
+        listener=heard,
     )
     total, weight, tokens, *sums = world.all_reduce(own.total, own.weight, own.tokens, *own.sums.values())
     totals = dict(zip(own.sums, sums, strict=True))
@@ -124,7 +139,16 @@ def evaluate_run(
         return with_next_step(evaluation, run)
     split = task.new_split(recipe, run.tokenizer, text, console)
     train = learned_from(run, recipe, console, needed=task.needs_training)
-    context = EvaluationContext(recipe, run.tokenizer, split, train, runtime, console, started=run.started)
+    context = EvaluationContext(
+        recipe,
+        run.tokenizer,
+        split,
+        train,
+        runtime,
+        console,
+        started=run.started,
+        heard=heard_of(run.model, split),
+    )
     evaluation = with_start(judge(run.model, context, step=run.step), context)
     tokens = len(train.tokens) if train else 0
     evaluation = diagnosed(evaluation, context, train_tokens=tokens, steps=last_step(run), elsewhere=True)
@@ -164,6 +188,7 @@ def evaluate_own(
         console,
         dataset=dataset,
         started=run.started,
+        heard=heard_of(model, dataset.validation),
     )
     evaluation = with_start(judge(model, context, step=run.step), context)
     written = task.write(model, dataset, recipe)
@@ -268,7 +293,14 @@ def figures_of(model: LanguageModel, context: EvaluationContext, *, step: int) -
         raise InputError(f"The text has {len(split.tokens)} tokens; an evaluation needs at least 2.")
     places = Places(context=recipe.model.context, end=tokenizer.end if split.documents > 1 else None)
     metrics = evaluate_split(
-        model, split, recipe, tokenizer, context.runtime, places, reference=context.started
+        model,
+        split,
+        recipe,
+        tokenizer,
+        context.runtime,
+        places,
+        reference=context.started,
+        heard=context.heard,
     )
     lengths = np.diff(np.append(split.starts.astype(np.int64), len(split.tokens)))
     task = task_of(recipe)

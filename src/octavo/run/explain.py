@@ -25,7 +25,7 @@ from octavo.explain.explainer import (
 from octavo.explain.page_model import MOST_COUNTED, beyond_page, refuse_beyond
 from octavo.explain.page_weights import WeightType
 from octavo.model.gpt import GPT
-from octavo.ngram.mixture import GatedCounts, KneserNeyCounts, NoCountsConfig
+from octavo.ngram.mixture import CountedText, KneserNeyCounts, NoCountsConfig
 from octavo.report.page import Explainer
 from octavo.run.data import build_dataset, evaluated_on
 from octavo.run.evaluate import refuse_other_text
@@ -75,7 +75,7 @@ def run_split(run: Run, console: Console, text: Any) -> Split:
 def refuse_counts(run: Run) -> None:
     """Raise InputError for a run that counts nothing, or more than a page can count anew."""
     counted = getattr(run.model, "counts", None)
-    if isinstance(counted, GatedCounts) and counted.mixer:
+    if isinstance(counted, CountedText) and counted.mixer:
         raise InputError(
             "A page cannot compute model.counts=mixing.",
             remedy="leave --counts out: the page shows the network",

@@ -334,7 +334,9 @@ class Trainer:
         progress = self.progress
         speed = progress.tokens / max(progress.seconds, 1e-9)
         best = f"  best validation {progress.best_loss:.4f}" if math.isfinite(progress.best_loss) else ""
-        return f"{self.at(info.step)}  loss {info.loss:.4f}{best}  {speed:,.0f} {self.objective.unit.counted}/s"
+        return (
+            f"{self.at(info.step)}  loss {info.loss:.4f}{best}  {speed:,.0f} {self.objective.unit.counted}/s"
+        )
 
     def log_step(self, info: StepInfo) -> None:
         """A row of the training loss."""
@@ -447,6 +449,7 @@ class Trainer:
         """A checkpoint of this step; `last` and perhaps `best` lead to it; old ones go."""
         self.refuse_infinite()
         started, first = time.monotonic(), self.world.first
+        self.model.settle()
         weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
         memory = learning_tensors(self.model, self.optimizers, keep=first)
         others = {} if self.own is None else self.own.tensors(self.progress.step)

@@ -8,31 +8,30 @@ from typing import Any
 
 import torch
 
-from octavo.evaluation.attribution import LEAST, watched
+from octavo.data.batch import NO_SIDE_INPUTS
+from octavo.evaluation.attribution import LEAST, sides_of
 from octavo.model.base import LanguageModel
-from octavo.ngram.mixture import KneserNeyCounts
+from octavo.model.gpt import GPT
+from octavo.ngram.mixture import CountedText
 
 
-def counts_of(model: LanguageModel) -> KneserNeyCounts | None:
+def counts_of(model: LanguageModel) -> CountedText | None:
     """What a model counts beside its network, if it does."""
     counts = getattr(model, "counts", None)
-    return counts if isinstance(counts, KneserNeyCounts) and counts.tables is not None else None
+    return counts if isinstance(counts, CountedText) and counts.has_text else None
 
 
 @torch.no_grad()
 def shares(model: LanguageModel, ids: Sequence[int], first: int) -> list[dict[str, Any]]:
     """Of each id from `first` ≥ 1 on, who predicted it. Beyond the context each is seen after three quarters of it."""
-    counts, context = counts_of(model), model.context
-    assert counts is not None and first > 0
+    context = model.context
+    assert isinstance(model, GPT) and first > 0
     found: list[dict[str, Any]] = []
     while first < len(ids):
         begin = 0 if len(ids) - 1 <= context else max(0, first - context + max(1, context // 4))
         end = min(len(ids) - 1, begin + context)
         tokens, targets = torch.tensor([ids[begin:end]]), torch.tensor([ids[begin + 1 : end + 1]])
-        with watched(counts) as calls:
-            model(tokens)
-        arguments, _ = calls[0]
-        sides = counts.sides(*arguments, targets=targets)
+        sides = sides_of(model, tokens, targets, NO_SIDE_INPUTS)
         assert sides is not None
         weights, probabilities = (side.double().numpy()[first - begin - 1 :] for side in sides[:2])
         counted = (weights[:, 1:] * probabilities[:, 1:]).sum(axis=1) / weights[:, 1:].sum(axis=1)

@@ -20,9 +20,10 @@ from torch.nn import functional as F
 from octavo.config import Recipe
 from octavo.config.parts import PartConfig, register
 from octavo.data import Dataset
-from octavo.data.batch import Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch
 from octavo.data.batches import Batches
 from octavo.model.base import LanguageModel
+from octavo.ngram.mixture import Judged
 from octavo.tokenizers import Tokenizer
 
 Model = Callable[..., Tensor]
@@ -98,11 +99,13 @@ class PerToken:
         losses: (B, T), without their weights; 0 where nothing is predicted.
         metrics: by name, (B, T), numbers or truth values; 0 where nothing is predicted.
         logits: (B, T, V) in float32, where they stand for probabilities of tokens.
+        judged: what the model says of the targets alone, where it was not asked for more.
     """
 
     losses: Tensor
     metrics: Mapping[str, Tensor]
     logits: Tensor | None = None
+    judged: Judged | None = None
 
 
 class OwnBatches(Batches):
@@ -254,8 +257,13 @@ class NextToken(Objective):
         return Loss(total.sum(), reported=right.sum())
 
     def evaluate(self, model: Model, batch: Batch[Tensor]) -> PerToken:
-        logits = logits_of(model, batch).float()  # (B, T, V)
         targets = batch.targets
+        if isinstance(model, LanguageModel):
+            own = model.judged(batch.inputs, targets, batch.side_inputs or NO_SIDE_INPUTS)
+            if own is not None:
+                there = targets >= 0
+                return PerToken(-own.logs.where(there, 0), {"accuracy": own.first & there}, judged=own)
+        logits = logits_of(model, batch).float()  # (B, T, V)
         nats = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, reduction="none")
         right = logits.argmax(dim=-1) == targets
         return PerToken(nats.view_as(targets), {"accuracy": right}, logits)

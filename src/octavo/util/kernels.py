@@ -51,6 +51,8 @@ MACHINES = (("-march=native",), ("-mcpu=native",), ())
 OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-fPIC")
 PATIENCE = 120.0
 """Seconds that the compiler has, which takes six, or twice that on one core; and that a proof has, which takes four."""
+WAIT = 2 * PATIENCE
+"""Seconds that a process waits for another one that compiles the same."""
 DIFFERS = 3
 """What a proof's process ends with where results are not those of torch and numpy."""
 _one_at_a_time = threading.Lock()
@@ -520,7 +522,7 @@ class PrivateFolder:
             options = os.O_RDWR | os.O_CREAT | _NO_LINK
             handle = os.open(self._at(f".{name}.lock", folder), options, 0o600, dir_fd=folder)
             try:
-                until = time.monotonic() + 2 * PATIENCE
+                until = time.monotonic() + WAIT
                 while not take(handle) and time.monotonic() < until:
                     time.sleep(0.1)
                 yield

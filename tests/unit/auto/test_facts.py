@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +13,27 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from octavo.auto import facts
-from octavo.auto.facts import SLOWER, Pilot, TextFacts, counting, end_spread, piloted_in, unlike, with_pilot
+from octavo.auto import facts, family
+from octavo.auto.facts import (
+    MARGIN,
+    SLOWER,
+    Pilot,
+    TextFacts,
+    counting,
+    end_spread,
+    piloted_in,
+    unlike,
+    with_pilot,
+)
 from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
+from octavo.config import Recipe
+from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
+from octavo.ngram.codes import Codes
 from octavo.ngram.kneser_ney import KneserNey
-from octavo.run.data import build_dataset
+from octavo.ngram.mixing import ContextMixing, compiled
+from octavo.run.data import build_dataset, held_out_of
 from octavo.run.settings import resolve
 from octavo.run.train import train
 from octavo.tasks.text import baselines
@@ -39,43 +53,60 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+WORDS = "the cat", "a dog", "no fox", "one bird"
+KNESER_NEY = {"kind": "kneser-ney", "recent": family.RECENT}
+KERNEL = pytest.mark.skipif(compiled() is None, reason="there is no C compiler")
+
+
+@KERNEL
 def test_the_figures_are_those_of_the_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting alone: a mixer that has read the text, what is held out last, and reads on in the split."""
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    words = ("the cat", "a dog", "no fox", "one bird")
-    path = written(tmp_path, "".join(f"{words[n * n % 7 % 4]} saw {words[n % 4]}.\n" for n in range(800)))
+    path = written(tmp_path, "".join(f"{WORDS[n * n % 7 % 4]} saw {WORDS[n % 4]}.\n" for n in range(800)))
     found = survey(path, (), QUIET)
-    dataset = build_dataset(resolve(recipe_of(SIZES[0], steps=1, tokenizer=found.tokenizer), path), QUIET)
-    model = KneserNey(dataset.train.tokens, vocab_size=dataset.tokenizer.vocab_size, highest=HIGHEST)
-    tokens = dataset.validation.tokens
-    bits = model.losses(tokens)[found.order - 1] / 0.6931471805599453
-    best = KneserNey(dataset.train.tokens, vocab_size=dataset.tokenizer.vocab_size, highest=found.order)
-    alone = bits * (len(tokens) - 1) / dataset.validation.bytes
-    said = counting(best, np.asarray(tokens), np.arange(1, len(tokens)))
-    assert found.ngram == pytest.approx(said.mean() * (len(tokens) - 1) / dataset.validation.bytes)
-    assert found.ngram < alone + 1e-6
-    assert found.start == pytest.approx(
-        Pilot(dataset, found.tokenizer).before * (len(tokens) - 1) / dataset.validation.bytes
-    )
+    recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=found.tokenizer), path)
+    dataset = build_dataset(recipe, QUIET)
+    learned, tokens = (np.asarray(split.tokens) for split in (dataset.train, dataset.validation))
+    held_out = held_out_of(recipe, dataset)
+    in_order = np.concatenate((learned[~held_out], learned[held_out]))
+    counts = np.bincount(in_order, minlength=dataset.tokenizer.vocab_size)
+    codes = Codes.of(counts, dataset.tokenizer.spelt())
+    mixer = ContextMixing(codes, capacity=2 * (len(learned) + len(tokens)))
+    mixer.read(in_order)
+    bits = mixer.read(tokens)[1:].sum() / np.log(2)
+    # Another size of the tables, so other contexts share a place.
+    assert found.counted == pytest.approx(bits / dataset.validation.bytes, rel=0.01)
+    assert found.mixed and not found.idle and found.start == found.counted
     assert found.train_tokens == len(dataset.train.tokens) and found.documents == 1
     assert found.validation_tokens == len(tokens) and dataset.test is not None
     assert found.test_tokens == len(dataset.test.tokens) > 0
     assert found.alphabet == len(set(path.read_text()) - {"\n"})
-    assert found.spread > 0
+    assert found.spread > 0 and found.token_seconds > 0
 
 
-def test_of_a_long_split_the_beginning_is_looked_at_before_learning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the model has there beside counting there, times counting on the whole."""
+def test_without_a_kernel_n_grams_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best of them with what the text has said so far; what the model begins with is that times what it has on the
+    beginning of the split beside counting there."""
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(2000)))
-    (known, dataset, _), *_ = facts.readings(path, (), QUIET)
+    read, *_ = facts.readings(path, (), QUIET)
+    dataset, tokens = read.dataset, np.asarray(read.dataset.validation.tokens)
+    losses = KneserNey(dataset.train.tokens, vocab_size=read.facts.vocabulary, highest=HIGHEST).losses(tokens)
+    alone = losses.min() / np.log(2) * read.tokens_a_byte
+    assert not read.facts.mixed and 0.5 * alone < read.facts.counted < alone + 1e-6
+    before = Pilot(read).before
+    assert survey(path, (), QUIET).start == pytest.approx(before * read.tokens_a_byte)
     monkeypatch.setattr(facts, "BEGIN", 300)
-    found = survey(path, (), QUIET)
-    assert found.ngram == known.ngram and found.begin != known.begin
-    assert found.start == pytest.approx(
-        known.ngram * Pilot(dataset, found.tokenizer, tokens=300).before / found.begin
-    )
+    begun = facts.by_ngrams(dataset.train.tokens, tokens[:300], vocab_size=read.facts.vocabulary)
+    expected = read.facts.counted * Pilot(read).before / begun
+    assert survey(path, (), QUIET).start == pytest.approx(expected)
+
+
+def test_of_random_letters_nothing_tells_what_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    letters = np.random.default_rng(0).choice([*"abcdefgh"], 20_000)
+    assert survey(written(tmp_path, "".join(letters)), (), QUIET).idle
 
 
 @pytest.mark.parametrize(("steps", "piloted"), [(0, None), (600, 0.8)])
@@ -106,21 +137,15 @@ def test_a_pilot_of_a_longer_time_tells_of_those_that_have_time_for_one(
 
 
 def test_places_are_unlike_where_a_text_changes() -> None:
-    """By hand: pieces of few words and of many, and one kind throughout."""
+    """By hand: pieces that are easy and hard, and one kind throughout."""
     random = np.random.default_rng(0)
-    kinds = [4 if piece % 3 else 40 for piece in range(40)]
-    turning = np.concatenate([random.integers(0, most, 500) for most in kinds])
-    still = random.integers(0, 20, 20_000)
-    changes, same = (unlike(tokens, 700, vocab_size=128, order=2) for tokens in (turning, still))
+    turning = np.concatenate([random.normal(2 if piece % 3 else 5, 1, 500) for piece in range(40)])
+    changes, same = (unlike(bits, 700) for bits in (turning, random.normal(2, 1, 20_000)))
     assert changes > 0.5 > 0.05 > same > 0
-    differences = []
-    for at in np.linspace(6000, 18_600, 8).astype(int):
-        model = KneserNey(turning[:at], vocab_size=128, highest=2)
-        near, far = (
-            counting(model, turning[begin : begin + 700], np.arange(1, 700)).mean()
-            for begin in (at, at + 700)
-        )
-        differences.append(far - near)
+    differences = [
+        turning[at + 700 : at + 1400].mean() - turning[at : at + 700].mean()
+        for at in np.linspace(6000, 18_600, 8).astype(int)
+    ]
     assert changes == pytest.approx(np.subtract(*np.percentile(differences, (75, 25))) / 1.349)
 
 
@@ -142,8 +167,8 @@ def test_symbols_tell_code_from_prose(tmp_path: Path) -> None:
 
 
 def test_a_text_too_short_for_two_pieces_has_no_places() -> None:
-    tokens = np.arange(100) % 7
-    assert unlike(tokens, 40, vocab_size=8, order=2) == unlike(tokens, 1, vocab_size=8, order=2) == 0
+    bits = np.random.default_rng(0).random(100)
+    assert unlike(bits, 40) == unlike(bits, 1) == 0 < unlike(bits, 20)
 
 
 def test_documents_that_are_held_out_by_chance_do_not_drift(
@@ -160,16 +185,15 @@ def test_documents_that_are_held_out_by_chance_do_not_drift(
     assert survey(path, (), QUIET).drift == facts.HARDER > 0, "else the end of a text is harder"
 
 
+@KERNEL
 def test_how_unlike_places_are_is_in_bits_per_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     path = written(tmp_path, "".join(f"the {n % 7} of the {n // 5}\n" for n in range(3000)))
-    dataset = build_dataset(resolve(recipe_of(SIZES[0], steps=1, tokenizer=PAIRS), path), QUIET)
-    found = replace(FACTS, validation_bytes=dataset.validation.bytes, symbols=0.0)
-    monkeypatch.setattr(facts, "unlike", lambda *_, **__: 0.5)
-    tokens_a_byte = (len(dataset.validation.tokens) - 1) / dataset.validation.bytes
-    assert tokens_a_byte < 0.7
-    spread = facts.with_drift(found, dataset).spread
-    assert spread == pytest.approx(end_spread(0.5 * tokens_a_byte, found.ngram, 0.0))
+    recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=PAIRS), path)
+    monkeypatch.setattr(facts, "unlike", lambda *_: 0.5)
+    read = facts.counted(build_dataset(recipe, QUIET), recipe, PAIRS)
+    assert read.tokens_a_byte < 0.7
+    assert read.facts.spread == pytest.approx(end_spread(0.5 * read.tokens_a_byte, read.facts.counted, 0.0))
 
 
 def test_the_alphabet_of_a_text_that_ends_within_a_character(
@@ -181,32 +205,46 @@ def test_the_alphabet_of_a_text_that_ends_within_a_character(
     assert facts.characters_of(path)[0] == 2
 
 
-def test_a_run_begins_where_the_facts_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("mixed", [pytest.param(True, marks=KERNEL), False])
+def test_a_run_begins_where_the_facts_say(
+    mixed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    if not mixed:
+        monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
     found = survey(path, ["tokenizer.characters=300"], QUIET)
     recipe = recipe_of(SIZES[0], steps=1, tokenizer={**BYTES, "characters": 300})
     recipe["training"]["precision"] = "float32"
     run = train(recipe, path, tmp_path / "run", quiet=True)
-    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-    begun = next(row for row in rows if row["event"] == "validation" and row["step"] == 0)
-    assert begun["bits_per_byte"] == pytest.approx(found.start, rel=1e-5)
+    if mixed:
+        begun = json.loads((run.path / "evaluation.json").read_text())["reading_on"]["alone_bits_per_byte"]
+    else:
+        rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
+        first = next(row for row in rows if row["event"] == "validation" and row["step"] == 0)
+        begun = first["bits_per_byte"]
+    assert begun == pytest.approx(found.start, rel=1e-5)
 
 
-def test_a_text_is_read_as_what_its_best_n_gram_predicts_better(
+def test_a_text_is_read_as_what_counting_predicts_better(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Words from a short list, at random: as pairs they are a token or two. Random letters have no pairs that help."""
+    """Words from a short list, at random: as pairs they are a token or two, which n-grams need and a mixer, which knows
+    of words, does not. Random letters have no pairs that help."""
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     random = np.random.default_rng(0)
     words = ["".join(random.choice(list("abcdefghijklmnop"), 9)) for _ in range(300)]
-    text = " ".join(random.choice(words, 20_000))
-    (pairs, *_), (other, *_) = facts.readings(written(tmp_path, text), (), QUIET)
-    assert pairs.tokenizer["kind"] == "bpe" and other.ngram > pairs.ngram
+    text = written(tmp_path, " ".join(random.choice(words, 20_000)))
+    if compiled() is not None:
+        (mixed, *_), (other, *_) = facts.readings(text, (), QUIET)
+        assert mixed.tokenizer["kind"] == "byte" and 0.82 < mixed.counted < other.counted * (1 + MARGIN)
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
+    (pairs, *_), (other, *_) = facts.readings(text, (), QUIET)
+    assert pairs.tokenizer["kind"] == "bpe" and other.counted > pairs.counted
     assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
     letters = written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000)))
     (first, *_), (other, *_) = facts.readings(letters, (), QUIET)
-    assert first.tokenizer["kind"] == "byte" and other.ngram >= first.ngram
+    assert first.tokenizer["kind"] == "byte" and other.counted >= first.counted
 
 
 def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,12 +253,14 @@ def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.Mo
     path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
 
     def with_bits(pairs: float) -> str:
-        read = facts.facts_of
-        found = {"byte": 2.0, "bpe": pairs}
+        read, found = facts.counted, {"byte": 2.0, "bpe": pairs}
+
+        def with_these(data: Dataset, recipe: Recipe, way: Mapping[str, Any]) -> facts.Reading:
+            known = read(data, recipe, way)
+            return known._replace(facts=replace(known.facts, counted=found[way["kind"]]))
+
         with monkeypatch.context() as patched:
-            patched.setattr(
-                facts, "facts_of", lambda data, way: replace(read(data, way), ngram=found[way["kind"]])
-            )
+            patched.setattr(facts, "counted", with_these)
             (first, *_), *_ = facts.readings(path, (), QUIET)
             return first.tokenizer["kind"]
 
@@ -246,7 +286,9 @@ def test_bytes_of_a_long_text_are_left_out_sooner_for_they_take_longer_and_are_s
     path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
 
     def tried(seconds: float) -> list[str]:
-        clock = SimpleNamespace(monotonic=iter(range(100)).__next__)  # a second passes at each look
+        clock = SimpleNamespace(
+            monotonic=iter(range(100)).__next__, thread_time=float
+        )  # a second passes at each look
         with monkeypatch.context() as patch:
             patch.setattr(facts, "time", clock)
             return [
@@ -276,8 +318,9 @@ def test_what_is_done_at_once_comes_out_as_one_after_another(
         monkeypatch.setattr(facts, "Meanwhile", way)
         monkeypatch.setattr(baselines, "Meanwhile", way)
         known, pilot = facts.survey([path], (), QUIET)
-        kept = (pilot.dataset.folder / "baselines.json").read_text()
-        found.append((known, pilot.before, kept))
+        recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=known.tokenizer), path)
+        beside = baselines.cached_baselines(pilot.dataset, recipe, QUIET)
+        found.append((replace(known, token_seconds=0.0), pilot.before, beside))
     assert found[0] == found[1]
 
 
@@ -292,7 +335,7 @@ def test_a_tokenizer_of_the_callers_own_is_taken(tmp_path: Path, monkeypatch: py
 def test_one_repeated_line_is_a_text_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     found = survey(written(tmp_path, "the same line\n" * 500), (), QUIET)
-    assert 0 < found.ngram < 0.2
+    assert 0 < found.counted < 0.2
 
 
 def test_a_text_too_short_to_hold_anything_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import count
 from pathlib import Path
 
@@ -10,11 +11,18 @@ import pytest
 import torch
 
 from octavo.auto import facts as pilots
+from octavo.auto import family
 from octavo.auto.facts import LEAST, MOST, SIZE, TRIED, Pilot
 from octavo.auto.family import BYTES, dropout_for, parameters_of, recipe_of
+from octavo.data import Dataset
+from octavo.evaluation.reading_on import Heard
+from octavo.ngram.mixing import compiled
 from octavo.run.data import build_dataset
+from octavo.run.evaluate import evaluate_split
+from octavo.run.run import Run
 from octavo.run.settings import resolve
 from octavo.run.train import train
+from octavo.training.device import Runtime
 from octavo.util.console import Console
 
 QUIET = Console(quiet=True)
@@ -40,11 +48,23 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pilot_of(text: Path) -> Pilot:
-    return Pilot(build_dataset(resolve(recipe_of(SIZE, steps=1), text, ()), QUIET), BYTES)
+    recipe = resolve(recipe_of(SIZE, steps=1), text, ())
+    return Pilot(pilots.counted(build_dataset(recipe, QUIET), recipe, BYTES))
 
 
-def test_it_ends_where_an_ordinary_run_of_these_settings_ends(text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        pytest.param(True, marks=pytest.mark.skipif(compiled() is None, reason="there is no C compiler")),
+        False,
+    ],
+)
+def test_it_ends_where_an_ordinary_run_of_these_settings_ends(
+    mixed: bool, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The slow twin: training by the recipe, whole; with the dropout of so many steps."""
+    if not mixed:
+        monkeypatch.setattr(family, "counts_here", lambda: {"kind": "kneser-ney", "recent": family.RECENT})
     pilot, steps = pilot_of(text), 80
     tokens = len(pilot.dataset.train.tokens)
     worn = parameters_of(SIZE, pilot.dataset.tokenizer.vocab_size) / tokens
@@ -53,17 +73,31 @@ def test_it_ends_where_an_ordinary_run_of_these_settings_ends(text: Path, tmp_pa
     recipe = recipe_of(SIZE, steps=steps, dropout=dropout)
     recipe["training"] |= {"precision": "float32", "checkpoint_every": steps}
     recipe["evaluation"]["every"] = steps
-    run = train(recipe, text, tmp_path / "run", quiet=True)
-    rows = [json.loads(line) for line in (run.path / "metrics.jsonl").read_text().splitlines()]
-    found = {row["step"]: row["bits_per_byte"] for row in rows if row["event"] == "validation"}
-    validation = pilot.dataset.validation
-    tokens_a_byte = (len(validation.tokens) - 1) / validation.bytes
-    assert pilot.before * tokens_a_byte == pytest.approx(found[0], rel=1e-3), "bits, of a token"
+    before, after = run_of(train(recipe, text, tmp_path / "run", quiet=True).path, pilot.dataset)
+    assert pilot.before == pytest.approx(before, rel=1e-3)
     counted = pilot.counts.train(False).tables
     assert 0 < pilot.steps_in(1000.0) <= MOST, "what is timed changes nothing"
     share = pilot.share(steps, QUIET)
-    assert share == pytest.approx(found[steps] / found[0], rel=1e-4)
+    assert share == pytest.approx(after / before, rel=1e-4)
     assert pilot.counts.train(False).tables is counted, "the same text is not counted twice"
+
+
+def run_of(path: Path, dataset: Dataset) -> tuple[float, float]:
+    """Bits of a token of the validation split before training and after it, of counting alone and of the model: both
+    reading on, or as they were looked at on the way."""
+    run = Run.open(path, checkpoint="last", dataset=dataset)
+    if (heard := Heard.of(run.model, dataset.validation.tokens)) is not None:
+        evaluate_split(run.model, dataset.validation, run.config, dataset.tokenizer, cpu(), heard=heard)
+        found = heard.read()
+        assert found is not None
+        return found.alone / found.tokens / math.log(2), found.total / found.tokens / math.log(2)
+    rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    losses = [row["loss"] / math.log(2) for row in rows if row["event"] == "validation"]
+    return losses[0], losses[-1]
+
+
+def cpu() -> Runtime:
+    return Runtime(torch.device("cpu"), "float32", 1)
 
 
 @pytest.mark.parametrize(("seconds", "steps"), [(299.0, 0), (300.0, 300), (700.0, 700), (5000.0, 1200)])

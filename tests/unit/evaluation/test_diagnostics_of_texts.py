@@ -142,7 +142,7 @@ def test_places_sum_what_the_batches_hold() -> None:
 def test_what_is_given_to_the_end_elsewhere_is_a_mean_of_other_places() -> None:
     places, targets = Places(context=8, end=0), torch.tensor([[1, 0, 1, 0, -1]])
     logits = torch.tensor([[[0.2, 0.8], [0.9, 0.1], [0.4, 0.6], [0.7, 0.3], [1.0, 0.0]]]).log()
-    places.add(PerToken(torch.zeros(1, 5), {}, logits), Batch(targets, targets))
+    places.add(nn.Identity(), PerToken(torch.zeros(1, 5), {}, logits), Batch(targets, targets))
     found = places.document_ends()
     assert found is not None and found.elsewhere == pytest.approx(0.3)
     assert (found.documents, found.probability, found.rate) == (2, pytest.approx(0.8), 0.5)
@@ -154,7 +154,7 @@ def test_the_error_of_a_gain_is_that_of_a_mean() -> None:
     places = Places(context=12, end=None)
     zeros = torch.zeros(9, 12, dtype=torch.int64)
     for part in (slice(0, 4), slice(4, 9)):
-        places.add(PerToken(torch.from_numpy(nats[part]), {}), Batch(zeros[part], zeros[part]))
+        places.add(nn.Identity(), PerToken(torch.from_numpy(nats[part]), {}), Batch(zeros[part], zeros[part]))
     gains = nats[:, 6:9].mean(axis=1) - nats[:, 9:].mean(axis=1)
     found = places.positions()
     assert found is not None and found.rows == 9

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from octavo.data.batch import Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch
 from octavo.data.batches import with_earlier
 from octavo.evaluation.reading_on import reading_on, said
 from octavo.model.base import build_model
@@ -49,13 +49,19 @@ def test_it_is_the_mixer_before_each_token_by_itself() -> None:
     found, tokens = model(), text(6 * T + 1, 3)
     own = reading_on(found, batches(tokens), NEXT_TOKEN, tokens)
     assert own is not None and own.tokens == 6 * T
-    mixer, nats = found.counts.tables.copy(more=200), 0.0
+    nats = [0.0, 0.0]
+    mixers = [each.copy(more=200) for each in (found.counts.alone, found.counts.tables)]
+    windows = torch.from_numpy(tokens[: 6 * T].astype(np.int64)).view(6, T)
+    with torch.no_grad():
+        logits = found.network(windows, None, NO_SIDE_INPUTS)[0].view(6 * T, V).numpy()
     for at in range(len(tokens)):
-        logs, _ = mixer.predict(tokens, np.array([(0, at)]))
-        nats -= float(logs[0, tokens[at]]) if at else 0.0
-        mixer.read(found.counts._codes(tokens).encode(tokens[at : at + 1])[0])
-    assert own.alone == pytest.approx(nats, rel=1e-5)
-    assert own.total == pytest.approx(nats, rel=1e-4)  # the gate has not learned yet
+        for side, mixer in enumerate(mixers):
+            one = tokens[at : at + 1]
+            told = mixer.hear(logits[at - 1 : at], one) if side and at else None
+            nats[side] += float(mixer.read(one, told)[0]) * (at > 0)
+    assert own.alone == pytest.approx(nats[0], rel=1e-6)
+    assert own.total == pytest.approx(nats[1], rel=1e-4)
+    assert own.total != own.alone
     assert f"{own.as_dict(100)['bits_per_byte']:.3f}" in said(own.as_dict(100))
 
 
@@ -84,7 +90,9 @@ def test_others_have_no_such_figure() -> None:
     tokens = text(4 * T + 1, 3)
     assert reading_on(model("kneser-ney"), batches(tokens), NEXT_TOKEN, tokens) is None
     backwards = list(batches(tokens))[::-1]
-    assert reading_on(model(), backwards, NEXT_TOKEN, tokens) is None
+    assert reading_on(model(), backwards, NEXT_TOKEN, tokens) == reading_on(
+        model(), batches(tokens), NEXT_TOKEN, tokens
+    )
     told = with_earlier(batches(tokens), tokens, 20)
     assert reading_on(model(), told, NEXT_TOKEN, tokens) is not None
     assert torch.is_grad_enabled()

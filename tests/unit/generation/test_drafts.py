@@ -35,7 +35,7 @@ KNESER_NEY = {"kind": "kneser-ney", "orders": 3, "hidden": 4, "recent": 12}
 SHAPES: dict[str, dict[str, Any]] = {
     "plain": {"positions": "rotary"},
     "counts": {"counts": KNESER_NEY},
-    "mixing": {"counts": {"kind": "mixing", "hidden": 4}},
+    "mixing": {"counts": "mixing"},
     "n-grams": {"ngrams": {"kind": "hashed", "longest": 3, "buckets": 29}},
 }
 SAMPLINGS = [

@@ -34,7 +34,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "width": 32,
         "counts": {"kind": "kneser-ney", "orders": 3, "hidden": 4, "recent": 3},
     },
-    "context mixing": {"width": 32, "counts": {"kind": "mixing", "hidden": 4, "recent": 12}},
+    "context mixing": {"width": 32, "counts": {"kind": "mixing"}},
     "whole blocks": {"positions": "rotary", "width": 64, "kv_heads": 1, "feed_forward": "swiglu"},
 }
 KINDS = [NativeDecoder, CachedDecoder, FullDecoder]

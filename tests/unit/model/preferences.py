@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from octavo.ngram.mixture import GatedCounts
+from octavo.ngram.mixture import CountedText
 
 
 def text(length: int, seed: int, *, vocabulary: int, evenly: float) -> np.ndarray:
@@ -22,6 +22,6 @@ def text(length: int, seed: int, *, vocabulary: int, evenly: float) -> np.ndarra
 def trust_what_was_said(counts: object) -> None:
     """Give what a text has said a share that depends on all that is known of it: of these texts, in which nothing comes
     again but by chance, it has none."""
-    if isinstance(counts, GatedCounts) and counts.recent is not None:
+    if isinstance(counts, CountedText) and counts.recent is not None:
         counts.recent.start(0.3)
         counts.recent.onto[0, :-1] = torch.linspace(-0.5, 0.5, counts.recent.onto.size(1) - 1)

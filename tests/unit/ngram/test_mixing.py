@@ -48,14 +48,41 @@ def test_the_kernel_is_its_twin_while_it_reads() -> None:
 
 @pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
 def test_the_kernel_is_its_twin_where_it_foretells(codes: Codes) -> None:
-    tokens = np.random.default_rng(0).integers(codes.size // 3, size=120) * 3 % codes.size
-    units, _ = codes.encode(tokens)
+    random = np.random.default_rng(0)
+    tokens = random.integers(codes.size // 3, size=120) * 3 % codes.size
     kernel, twin = (kind(codes, capacity=1000) for kind in (ContextMixing, SlowMixing))
-    kernel.read(units), twin.read(units)
-    spans = spans_of([(0, 0), (0, 20), (3, 119)])
-    own, others = kernel.predict(tokens, spans), twin.predict(tokens, spans)
-    np.testing.assert_allclose(own[0], others[0], atol=0.02)
-    np.testing.assert_array_equal(own[1], others[1])
+    kernel.read(tokens), twin.read(tokens)
+    spans, came = spans_of([(0, 0), (0, 20), (3, 119)]), tokens[[0, 20, 119]]
+    for logits in (None, random.normal(size=(3, codes.size + 2)).astype(np.float32)):
+        np.testing.assert_allclose(
+            kernel.predict(tokens, spans, logits), twin.predict(tokens, spans, logits), atol=0.02
+        )
+        for own, other in zip(
+            kernel.score(tokens, spans, came, logits), twin.score(tokens, spans, came, logits), strict=True
+        ):
+            np.testing.assert_allclose(own, other, atol=0.02)
+
+
+@pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
+def test_the_kernel_hears_a_network_as_its_twin_does(codes: Codes) -> None:
+    random = np.random.default_rng(1)
+    tokens = random.integers(codes.size // 3, size=150) * 3 % codes.size
+    logits = 3 * random.normal(size=(150, codes.size)).astype(np.float32)
+    kernel, twin = (kind(codes, capacity=1000) for kind in (ContextMixing, SlowMixing))
+    heard = kernel.hear(logits, tokens)
+    np.testing.assert_allclose(heard, twin.hear(logits, tokens), atol=1e-5)
+    np.testing.assert_allclose(kernel.read(tokens, heard), twin.read(tokens, heard), atol=0.02)
+    np.testing.assert_allclose(kernel.weights, twin.weights, atol=1e-3)
+
+
+def test_a_network_that_knows_what_comes_is_believed_more_and_more() -> None:
+    tokens = np.random.default_rng(2).integers(256, size=1200)
+    knows = np.where(np.arange(256) == tokens[:, None], 4.0, 0.0).astype(np.float32)
+    model = ContextMixing(Codes.of_bytes(), capacity=len(tokens))
+    alone = ContextMixing(Codes.of_bytes(), capacity=len(tokens)).read(tokens)
+    nats = model.read(tokens, model.hear(knows, tokens))
+    assert alone[-300:].mean() > 5.4
+    assert nats[-300:].mean() < 0.7 * nats[:100].mean() < 0.7 * 4
 
 
 @given(
@@ -69,11 +96,20 @@ def test_every_distribution_sums_to_one(size: int, tokens: list[int], seed: int)
     spelt = [chr(32 + symbol) if symbol % 2 else f"s{symbol}" for symbol in range(size)]
     codes = Codes.of(np.bincount(read, minlength=size), spelt)
     model = ContextMixing(codes, capacity=4 * len(read))
-    model.read(codes.encode(read)[0])
-    for text in (read, np.random.default_rng(seed).integers(size, size=30)):
-        logs, _ = model.predict(text, spans_of([(0, end) for end in range(min(20, len(text)))]))
-        np.testing.assert_allclose(np.exp(logs.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
-        assert np.isfinite(logs).all()
+    model.read(read)
+    random = np.random.default_rng(seed)
+    for text in (read, random.integers(size, size=30)):
+        spans = spans_of([(0, end) for end in range(min(20, len(text)))])
+        said = (10 * random.normal(size=(len(spans), size))).astype(np.float32)
+        for logits in (None, said):
+            logs = model.predict(text, spans, logits)
+            np.testing.assert_allclose(np.exp(logs.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
+            assert np.isfinite(logs).all()
+            came = text[: len(spans)]
+            scored = model.score(text, spans, came, logits)
+            np.testing.assert_array_equal(scored.logs, logs[np.arange(len(spans)), came])
+            mine = logs[np.arange(len(spans)), came]
+            np.testing.assert_array_equal(scored.first > 0, mine >= logs.max(axis=1))
 
 
 @given(st.binary(max_size=120), st.binary(max_size=40), st.binary(max_size=40))
@@ -86,27 +122,19 @@ def test_nothing_depends_on_what_follows(text: bytes, one: bytes, other: bytes) 
     np.testing.assert_array_equal(read[0][:same], read[1][:same])
 
 
-def test_a_unit_is_scored_before_it_is_learned() -> None:
-    """What reading says of each unit is what the model as it was then foretells, but for what its first bits teach."""
-    model = ContextMixing(Codes.of_bytes(), capacity=len(TEXT))
-    model.read(TEXT[:150])
-    for at in range(150, 200):
-        logs, _ = model.predict(TEXT, spans_of([(0, at)]))
-        assert model.read(TEXT[at : at + 1])[0] == pytest.approx(-logs[0, TEXT[at]], abs=0.02)
-
-
-@pytest.mark.parametrize("kind", [ContextMixing, SlowMixing])
-def test_following_a_text_is_foretelling_and_then_reading(kind: type[ContextMixing | SlowMixing]) -> None:
-    codes, tokens = many_symbols(), np.random.default_rng(0).integers(200, size=40) * 3
-    (one, other), units = (kind(codes, capacity=200) for _ in range(2)), codes.encode(tokens[:30])[0]
-    one.read(units), other.read(units)
-    logs, known = one.follow(tokens, 30)
-    for at in range(30, 40):
-        expected = other.predict(tokens, spans_of([(0, at)]))
-        np.testing.assert_array_equal(logs[at - 30], expected[0][0])
-        np.testing.assert_array_equal(known[at - 30], expected[1][0])
-        other.read(codes.encode(tokens[at : at + 1])[0])
-    np.testing.assert_allclose(np.exp(logs.astype(np.float64)).sum(axis=1), 1, atol=1e-5)
+@pytest.mark.parametrize("hears", [False, True])
+def test_what_is_read_had_probabilities_that_sum_to_one(hears: bool) -> None:
+    """So no symbol told of itself: each of all was scored before it was learned."""
+    size = 60
+    codes, tokens = codes_of([chr(32 + symbol) for symbol in range(size)], [1] * size), TEXT % size
+    model = ContextMixing(codes, capacity=len(tokens))
+    model.read(tokens[:200])
+    for at in (200, 230):
+        told = np.random.default_rng(at).normal(size=(1, size)).astype(np.float32)
+        each = (np.array([symbol]) for symbol in range(size))
+        nats = [model.copy().read(one, model.hear(told, one) if hears else None)[0] for one in each]
+        assert np.exp(-np.array(nats, np.float64)).sum() == pytest.approx(1, abs=1e-5)
+        model.read(tokens[200:230])
 
 
 def test_a_text_may_be_read_in_pieces() -> None:
@@ -122,9 +150,12 @@ def test_predicting_leaves_it_as_it_was_and_a_copy_is_another() -> None:
     model = ContextMixing(Codes.of_bytes(), capacity=len(TEXT) + 100)
     model.read(TEXT)
     before, copy = model.memory.copy(), model.copy()
-    alone = model.predict(TEXT, spans_of([(0, 90)]))[0]
-    among = model.predict(TEXT, spans_of([(end - 80, end) for end in range(80, 120)] + [(0, 90)]))[0]
+    alone = model.predict(TEXT, spans_of([(0, 90)]))
+    among = model.predict(TEXT, spans_of([(end - 80, end) for end in range(80, 120)] + [(0, 90)]))
     np.testing.assert_array_equal(alone[0], among[-1])
+    other = model.weighing(np.zeros_like(model.weights))
+    assert other.memory is model.memory
+    assert not np.array_equal(other.predict(TEXT, spans_of([(0, 90)])), alone)
     copy.read(TEXT[:50])
     np.testing.assert_array_equal(model.copy(more=50).read(TEXT[:150])[:100], model.copy().read(TEXT[:100]))
     np.testing.assert_array_equal(model.memory, before)

@@ -22,7 +22,7 @@ TEXT = "".join(f"The {n}th cat, naïve as it was, sat on mat {n * 7 % 13}.\n" fo
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("proof")
     (folder / "text.txt").write_text(TEXT, encoding="utf-8")
-    model = {"layers": 1, "width": 16, "heads": 2, "context": 24, "counts": {"kind": "mixing", "recent": 40}}
+    model = {"layers": 1, "width": 16, "heads": 2, "context": 24, "counts": {"kind": "mixing"}}
     recipe = {
         "model": model,
         "training": {"steps": 2, "batch": 4},

@@ -146,7 +146,7 @@ assert kernels.in_use().native.one() == 1
 def test_one_that_holds_on_for_too_long_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "PATIENCE", 0.2)
+    monkeypatch.setattr(kernels, "WAIT", 0.2)
     key = kernels._key(str(next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))))
     with kernels.PrivateFolder(tmp_path / "cache" / "native").held(f"kernels-{key}.so"):
         assert works(kernels.in_use().native)

@@ -13,8 +13,7 @@ from octavo.config.parts import register
 from octavo.corpus.sources import FilesSource
 from octavo.data import Dataset, Split, prepare_text
 from octavo.evaluation import attribution
-from octavo.evaluation.attribution import Attribution, credit, judged_twice
-from octavo.evaluation.reading_on import reading_on
+from octavo.evaluation.attribution import Attribution, credit, heard, judged_twice
 from octavo.evaluation.reading_on import said as said_of_reading
 from octavo.evaluation.result import Baselines, Figures, Finding, Standing
 from octavo.evaluation.samples import STORIES, GeneratedTexts, amount, text_metrics, write
@@ -81,13 +80,14 @@ class TextTask(Task):
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         recipe, dataset = context.recipe, context.dataset
-        learned_on = while_reading(model, context)
+        learned_on = while_reading(context)
         if dataset is None:
-            sides = context.train, context.split
-            beside = baselines_beside(*sides, context.tokenizer, recipe, context.console)
+            sides, beside = (context.train, context.split), {}
+            if not context.alone:
+                beside = baselines_beside(*sides, context.tokenizer, recipe, context.console)
             return Standing(beside, () if learned_on is None else (learned_on,))
         beside = cached_baselines(dataset, recipe, context.console)
-        counted, floor = who_predicts(model, dataset, recipe), self.floor(dataset, recipe)
+        counted, floor = who_predicts(model, context, dataset), self.floor(dataset, recipe)
         findings = [] if counted is None else [Finding("counted", counted)]
         if learned_on is not None:
             findings.append(learned_on)
@@ -213,23 +213,23 @@ def checks_texts(recipe: Recipe) -> bool:
     return recipe.corpus.checker() is not None or recipe.validator.kind != "none"
 
 
-def while_reading(model: LanguageModel, context: EvaluationContext) -> Finding | None:
+def while_reading(context: EvaluationContext) -> Finding | None:
     """What a model reaches whose counts go on learning in the split; None where they cannot."""
-    recipe, split, objective = context.recipe, context.split, context.recipe.objective.build()
-    if not recipe.model.before or not objective.unit.text:
+    if context.heard is None or not context.recipe.objective.unit.text:
         return None
-    rows = rows_at_once(recipe, context.tokenizer, next(model.parameters()).device)
-    batches = evaluated_on(split, recipe, context.tokenizer, rows=rows)
-    reached = reading_on(model, batches, objective, split.tokens)
-    return None if reached is None else Finding("reading_on", reached.as_dict(split.bytes))
+    reached = context.heard.read(context.earlier)
+    return None if reached is None else Finding("reading_on", reached.as_dict(context.split.bytes))
 
 
-def who_predicts(model: LanguageModel, dataset: Dataset, recipe: Recipe) -> Attribution | None:
+def who_predicts(model: LanguageModel, context: EvaluationContext, dataset: Dataset) -> Attribution | None:
     """Counting or learning, on a part of the validation split; None where nothing is counted."""
-    split = dataset.validation
+    split, recipe = dataset.validation, context.recipe
     if not recipe.model.before or not recipe.objective.unit.text:
         return None
-    rows = rows_at_once(recipe, dataset.tokenizer, next(model.parameters()).device)
-    batches = evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=judged_twice(split))
-    sides = credit(model, batches, recipe.objective.build())
+    if context.heard is not None:
+        sides = heard(context.heard, judged_twice(split))
+    else:
+        rows = rows_at_once(recipe, dataset.tokenizer, next(model.parameters()).device)
+        batches = evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=judged_twice(split))
+        sides = credit(model, batches, recipe.objective.build())
     return None if sides is None else sides.attribution(dataset.tokenizer)
