@@ -159,7 +159,8 @@ def test_a_stream_that_was_never_there_takes_everything() -> None:
 
 def test_progress_on_a_terminal_that_is_gone_ends_nothing() -> None:
     ours, theirs = pty.openpty()
-    console = Console(stream=os.fdopen(theirs, "w"))
+    plain = os.fdopen(theirs, "w")
+    console = Console(stream=plain)
     with console.working("training", 100):
         assert console.live
         os.close(ours)
@@ -169,6 +170,8 @@ def test_progress_on_a_terminal_that_is_gone_ends_nothing() -> None:
         time.sleep(0.6)  # the thread that draws has its turn
     console.say("over")
     assert console.stream.unread
+    with contextlib.suppress(OSError):
+        plain.close()
 
 
 def test_a_block_of_code_holds_no_control_characters() -> None:
