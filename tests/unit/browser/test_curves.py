@@ -152,7 +152,19 @@ def test_axes_have_round_numbers_within_their_bounds(page: Any, low: float, high
 
 
 def test_commands_to_copy_are_quoted_as_a_shell_wants_them(page: Any) -> None:
-    words = ["octavo", "a b", "", "it's", "$HOME`;&|", "M\u00e4rchen.txt", "-x", "a\nb", '"', "~", "x/y-1.0:@%+=,_"]
+    words = [
+        "octavo",
+        "a b",
+        "",
+        "it's",
+        "$HOME`;&|",
+        "M\u00e4rchen.txt",
+        "-x",
+        "a\nb",
+        '"',
+        "~",
+        "x/y-1.0:@%+=,_",
+    ]
     assert page.evaluate("(words) => octavo.typed(...words)", words) == shlex.join(words)
 
 
