@@ -243,7 +243,7 @@ typedef struct {
     Direct *counted[2][DIRECT];
     int opened[2];               // the node at which each half was opened; 0: it was not
     int sought;                  // the node whose hashes the lower half has
-    int64_t match[MATCHES];      // where what follows the match stands in the model's text
+    const uint8_t *match[MATCHES];  // what follows the match
     int length[MATCHES], expected;
     int one, two, kinds, in_word;  // what weights are chosen by
     int node, bit;               // 1 and the bits of the unit so far; how many these are
@@ -272,18 +272,35 @@ static inline int alike(const uint8_t *a, const uint8_t *b, int most) {  // unit
     return n;
 }
 
+static inline int shorter(int64_t one, int64_t other) {
+    const int64_t least = one < other ? one : other;
+    return least < LONGEST ? (int)least : LONGEST;
+}
+
+// Where such a text stood last in a text that the model has not read; what it says itself is newer than what was read.
+static void look_in_itself(const Place *w, Next *n) {
+    const uint8_t *end = w->text + w->end;
+    int wanted = MATCHES;
+    for (const uint8_t *at = end - 1; wanted && at - MATCH_LEAST[MATCHES - 1] >= w->text; at--) {
+        if (memcmp(at - 4, end - 4, 4)) continue;
+        const int length = alike(at, end, shorter(at - w->text, w->end));
+        while (wanted && length >= MATCH_LEAST[wanted - 1]) wanted--, n->length[wanted] = length, n->match[wanted] = at;
+    }
+}
+
 static void look_for_matches(const Model *m, const Place *w, Next *n) {
     const uint8_t *known = text_of(m);
     const int64_t had = w->end - w->begin;
+    n->length[0] = n->length[1] = 0;
+    if (w->text != known) look_in_itself(w, n);
     for (int i = 0; i < MATCHES; i++) {
-        n->length[i] = 0;
-        if (had < MATCH_LEAST[i]) continue;
-        const int64_t at = *head_of(m, w->last, w->earlier, i), most = had < at ? had : at;
-        const int length = alike(known + at, w->text + w->end, most < LONGEST ? (int)most : LONGEST);
-        if (length >= MATCH_LEAST[i]) n->length[i] = length, n->match[i] = at;
+        if (n->length[i] || had < MATCH_LEAST[i]) continue;
+        const int64_t at = *head_of(m, w->last, w->earlier, i);
+        const int length = alike(known + at, w->text + w->end, shorter(had, at));
+        if (length >= MATCH_LEAST[i]) n->length[i] = length, n->match[i] = known + at;
     }
     if (!n->length[0]) n->length[0] = n->length[1], n->match[0] = n->match[1];
-    n->expected = n->length[0] ? known[n->match[0]] + 1 : 0;
+    n->expected = n->length[0] ? *n->match[0] + 1 : 0;
 }
 
 static inline Line *line_of(const Model *m, uint64_t hash) {
@@ -397,7 +414,7 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     for (int i = 0; i < ORDERS; i++) known += n->states[i] != 0;
     x += SIDES;
     for (int i = 0; i < MATCHES; i++, x += 2) {
-        const int unit = n->length[i] ? text_of(m)[n->match[i]] : -1;
+        const int unit = n->length[i] ? *n->match[i] : -1;
         x[0] = x[1] = 0, n->matched[i] = -1;
         if (unit < 0 || (unit | 256) >> (8 - n->bit) != n->node) continue;
         const int bit = unit >> (7 - n->bit) & 1, kind = length_kind(n->length[i]);

@@ -152,7 +152,7 @@ class Next:
 
     hashes: list[int]
     matches: list[tuple[int, int]]
-    """How long, and where what follows stands in the text that was read."""
+    """How long, and the unit that follows."""
     last: int
     chosen: tuple[int, ...]
     node: int = 1
@@ -307,17 +307,18 @@ class SlowMixing:
     def _look(self, w: Place) -> Next:
         matches = []
         for which, least in enumerate(MATCH_LEAST):
-            length, at = 0, 0
-            if len(w.text) >= least:
-                at = int(self.heads[which, self._head(w, which)])
-                most = min(len(w.text), at, LONGEST)
-                while length < most and self.text[at - 1 - length] == w.text[-1 - length]:
-                    length += 1
-            matches.append((length, at) if length >= least else (0, 0))
+            found, at, known = 0, 0, w.text
+            if len(known) >= least:
+                if w is not self.place:
+                    at = known.rfind(known[-least:], 0, len(known) - 1) + least
+                if at < least:
+                    at, known = int(self.heads[which, self._head(w, which)]), self.text
+                found = _alike(known, at, w.text)
+            matches.append((found, known[at]) if found >= least else (0, 0))
         if not matches[0][0]:
             matches[0] = matches[1]
-        length, at = matches[0]
-        expected = self.text[at] + 1 if length else 0
+        length, unit = matches[0]
+        expected = unit + 1 if length else 0
         last, (before, earlier), one = w.last, w.before, w.last & 0xFF
         inside = w.above >= 0 and w.above + w.column < w.line
         up, column = w.text[w.above + w.column] + 1 if inside else 0, min(w.column, 255)
@@ -373,8 +374,7 @@ class SlowMixing:
         states = self.history[now.slots, at].astype(np.int64)
         x[:CONTEXTS] = np.where(states > 0, self.stretched[self.by_history.p[contexts, states] >> 10], 0)
         matched, place = [], CONTEXTS
-        for which, (length, there) in enumerate(now.matches):
-            unit = self.text[there] if length else 0
+        for which, (length, unit) in enumerate(now.matches):
             if length and (unit | 256) >> (8 - now.bit) == now.node:
                 kind = sum(length >= least for least in LENGTH_KINDS) - 1
                 bit, p = unit >> (7 - now.bit) & 1, self.matched.p[which, kind]
@@ -488,6 +488,14 @@ class _Spread:
 def _heard_at(branch: np.void, sums: np.ndarray) -> float:
     all_of_it = sums[branch["high"]] - sums[branch["low"]]
     return float(np.float32((sums[branch["high"]] - sums[branch["middle"]] + 1e-12) / (all_of_it + 2e-12)))
+
+
+def _alike(known: bytearray, at: int, text: bytearray) -> int:
+    """How many units before a place are those at the end of a text."""
+    length, most = 0, min(at, len(text), LONGEST)
+    while length < most and known[at - 1 - length] == text[-1 - length]:
+        length += 1
+    return length
 
 
 def _lower(hash: int, node: int) -> int:

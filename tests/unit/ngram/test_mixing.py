@@ -162,6 +162,18 @@ def test_predicting_leaves_it_as_it_was_and_a_copy_is_another() -> None:
     assert (copy.memory != before).any()
 
 
+def test_what_a_text_says_itself_comes_again_in_it() -> None:
+    """Where each line stands twice: one that was never read, and most of it once more."""
+    lines = np.random.default_rng(6).choice(np.frombuffer(b"bcdfghjklmnpqrtvwxz", np.uint8), (12, 30))
+    text, asked = np.concatenate((lines[-1], lines[-1, :20])), np.repeat(lines[-1, 20], 2)
+    spans = spans_of([(0, len(text)), (30, len(text))])
+    for kind in (ContextMixing, SlowMixing):
+        model = kind(Codes.of_bytes(), capacity=660)
+        model.read(lines[:-1].repeat(2, axis=0).ravel())
+        beside, without = model.score(text, spans, asked)[0]
+        assert beside > without + 1, kind
+
+
 def test_what_does_not_fit_is_refused() -> None:
     model = ContextMixing(Codes.of_bytes(), capacity=10)
     model.read(TEXT[:6])
