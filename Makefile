@@ -70,8 +70,8 @@ $(VENV)/installed-dev: $(PINS) | $(BIN)/python
 	@touch $@ $(VENV)/installed
 
 $(BIN)/python:
-	@command -v $(PYTHON) > /dev/null || { echo "There is no '$(PYTHON)' here. Install Python 3.11, 3.12 or 3.13, or name yours: PYTHON=/path/to/python make ..." >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
-	  echo "Octavo needs Python 3.11, 3.12 or 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: PYTHON=python3.12 make ..." >&2; exit 1; }
+	@command -v $(PYTHON) > /dev/null || { echo "There is no '$(PYTHON)' here. Install Python 3.11 to 3.14, or name yours: PYTHON=/path/to/python make ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || { \
+	  echo "Octavo needs Python 3.11 to 3.14; $(PYTHON) is $$($(PYTHON) --version 2>&1). Name another: PYTHON=python3.12 make ..." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "$(PYTHON) could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }

@@ -39,13 +39,29 @@ FRAMES = """async (seconds) => {
   }
   return found.slice(1);
 }"""
+TREE = "n=200&t=0.8&p=LADY+CHILTERN.++&w=_0__7_200_0.8___&w=0_64_104_9_150_0.8___&token=25"
 SHOTS = (
-    ("open-start", "start?text={text}&minutes=5", "#oo-minutes .oo-headline", (900, 1180), "light"),
-    ("open-watch", "watch?run={run}&focus={run}", ".oo-samples .oo-text", (1600, 1000), "light"),
-    ("open-play", "play?run={run}&{tree}", ".oo-who", (1600, 1000), "dark"),
-    ("open-narrow", "play?run={run}&{tree}", ".oo-who", (360, 780), "light"),
-    ("open-away", "away?run={run}&lesson=14", ".oo-certificate", (900, 900), "dark"),
+    (
+        "open-start",
+        "start?text={text}&minutes=30",
+        "#oo-minutes .oo-headline",
+        "#oo-read",
+        (900, 1100),
+        "light",
+    ),
+    (
+        "open-watch",
+        "watch?what=loss&run={run}&focus={run}",
+        ".oo-samples .oo-text",
+        "",
+        (1440, 1280),
+        "light",
+    ),
+    ("open-play", "play?run={run}&" + TREE, ".oo-who", "", (1440, 960), "dark"),
+    ("open-narrow", "play?run={run}&" + TREE, ".oo-who", ".oo-pane", (360, 760), "light"),
+    ("open-away", "away?run={run}&lesson=14", ".oo-certificate", ".oo-targets", (1200, 860), "dark"),
 )
+"""Pictures: the view, what must be there, what stands at the top, the size, the colours."""
 
 
 def made_up(folder: Path, runs: int, points: int) -> list[Path]:
@@ -84,8 +100,8 @@ def line(step: int, floor: float, rate: float, rng: random.Random) -> str:
 def opened(folder: Path) -> Iterator[str]:
     """`octavo open` there: its address."""
     environment = {**os.environ, "OCTAVO_CACHE": str(folder / ".octavo" / "cache")}
-    words = [sys.executable, "-P", "-m", "octavo", "open", str(folder), "--port", "0", "--no-browser"]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
+    words = [sys.executable, "-P", "-m", "octavo", "open", "--port", "0", "--no-browser"]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment, cwd=folder)
     assert server.stdout is not None
     try:
         yield server.stdout.readline().removeprefix("open at ").strip()
@@ -196,7 +212,7 @@ def measured(page: Any, address: str, runs: list[Path]) -> dict[str, Any]:
 def pictures(browser: Any, address: str, run: str, text: str, folder: Path) -> None:
     """Those of docs/guide/open.md, of a folder where a text was trained on and the run was packed."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, view, ready, (width, height), scheme in SHOTS:
+    for name, view, ready, top, (width, height), scheme in SHOTS:
         context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
@@ -204,12 +220,12 @@ def pictures(browser: Any, address: str, run: str, text: str, folder: Path) -> N
             reduced_motion="reduce",
         )
         page = context.new_page()
-        tree = "n=200&p=The&w=_0__7_200_0.8___&token=40"
-        page.goto(f"{address}#{view.format(run=run, text=text, tree=tree)}")
+        page.goto(f"{address}#{view.format(run=run, text=text)}")
         page.wait_for_selector(".oo[data-ready=yes]", timeout=60_000)
         page.wait_for_selector(ready, timeout=600_000)
         page.wait_for_timeout(2500)
-        page.evaluate("scrollTo(0, 0)")
+        page.evaluate("top => top ? document.querySelector(top).scrollIntoView() : scrollTo(0, 0)", top)
+        page.wait_for_timeout(500)
         page.screenshot(path=str(folder / f"{name}.png"))
         context.close()
 

@@ -106,7 +106,7 @@ def compile_library(own: Platform, level: Level, to: Path) -> None:
 
 def run(command: list[str], folder: Path = SOURCES) -> None:
     """Run the compiler in a folder, so that no path of this machine is in what it makes. Raises SystemExit."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")
 
@@ -117,10 +117,10 @@ def commit() -> str | None:
     git = ["git", "-C", str(ROOT)]
     try:
         head = subprocess.run(
-            [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+            [*git, "rev-parse", "HEAD"], capture_output=True, encoding="utf-8", check=True
         ).stdout.strip()
         changed = subprocess.run(
-            [*git, "status", "--porcelain", "-uno"], capture_output=True, text=True, check=True
+            [*git, "status", "--porcelain", "-uno"], capture_output=True, encoding="utf-8", check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return json.loads(kept.read_text(encoding="utf-8"))["commit"] if kept.is_file() else None

@@ -28,7 +28,7 @@ NEEDED = ("octavo/py.typed", "octavo/explain/assets/explain.js", "octavo/_kernel
 def command(*words: str, **variables: str) -> str:
     """Run a program and give what it says. Raises SystemExit with its complaint."""
     done = subprocess.run(
-        words, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, check=False
+        words, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, encoding="utf-8", check=False
     )
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")

@@ -314,6 +314,14 @@ def proven_here() -> None:
     export.measured = measure
 
 
+def by_torch() -> None:
+    """There are no kernels."""
+    from octavo.util import kernels
+
+    os.environ["OCTAVO_NATIVE"] = "0"
+    kernels._chosen.cache_clear()
+
+
 def without_a_server() -> None:
     """The extra `serve` is not installed."""
     for name in [name for name in sys.modules if name.split(".")[0] in ("starlette", "uvicorn")]:

@@ -534,7 +534,7 @@ export const openEn = {
   forecastChoose: "Choose a table",
   forecastSteps: "Steps ahead",
   forecastDo: "Forecast",
-  forecastKey: ["what was", "the middle", "50 of 100", "90 of 100"],
+  forecastKey: ["what was", "the middle", "50 of 100", "95 of 100"],
   noWriter: "This model goes on from no text: its task is {task}. Its report shows what it makes.",
   gone_model: "This model is not there any more.",
   // Look inside
@@ -851,7 +851,7 @@ export const openDe: OpenStrings = {
   forecastChoose: "Tabelle wählen",
   forecastSteps: "Schritte voraus",
   forecastDo: "Vorhersagen",
-  forecastKey: ["was war", "die Mitte", "50 von 100", "90 von 100"],
+  forecastKey: ["was war", "die Mitte", "50 von 100", "95 von 100"],
   noWriter: "Dieses Modell setzt keinen Text fort: Seine Aufgabe ist {task}. Sein Bericht zeigt, was es macht.",
   gone_model: "Dieses Modell ist nicht mehr da.",
   insideTitle: "Sieh hinein",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from octavo.browser.runs import Stamp, stamp
 from octavo.serving.errors import Refusal
-from octavo.util.files import FULL
+from octavo.util.files import FULL, no_device
 
 MOST_BYTES = 2**30
 """Of a file."""
@@ -34,7 +34,6 @@ PART = ".part"
 UNWANTED = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\/=]+')
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 """Kinds of characters that nobody sees."""
-RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE)
 TOO_LARGE = (
     f"A file may have {MOST_BYTES // 2**30} GiB, and all of a text {MOST_TOGETHER // 2**30}. Leave it where it is, "
     "and name it in a terminal: octavo train --text PATH --minutes 5"
@@ -62,9 +61,7 @@ def clean(name: str) -> str:
     """A name without what a path, a shell, a terminal or Windows takes for something else; never empty."""
     kinds = ((one, unicodedata.category(one)) for one in unicodedata.normalize("NFC", name))
     text = "".join("-" if kind in UNSEEN else " " if kind == "Zs" else one for one, kind in kinds)
-    text = UNWANTED.sub("-", text).strip(" .-~")
-    if RESERVED.fullmatch(text):
-        text = f"{text}-text"
+    text = no_device(UNWANTED.sub("-", text).strip(" .-~"))
     stem, dot, end = text.rpartition(".")
     if len(text.encode()) > LONGEST:
         keep = end if dot and len(end.encode()) <= 10 else ""

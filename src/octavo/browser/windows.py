@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,11 @@ PATIENCE = 20
 
 @dataclass(frozen=True)
 class About:
-    """What the page says of itself. `runs`: where new ones go, as a command would name it."""
+    """What the page says of itself. `runs`, `exports`: where new ones go, as a command would name it."""
 
     folder: str
     runs: str
+    exports: str
     version: str
     empty: bool
     cut: bool
@@ -97,7 +98,7 @@ class Windows:
         self._next_walk = 0.0
         self._looked = -1e9
 
-    async def changes(self) -> AsyncIterator[dict[str, str | None]]:
+    async def changes(self) -> AsyncGenerator[dict[str, str | None], None]:
         """What a window has to be told: at first everything, then what has changed; None for what is gone. Nothing
         comes as an empty one now and then."""
         known: dict[str, str] = {}
@@ -125,6 +126,7 @@ class Windows:
             "about": About(
                 folder=str(self.work.folder.resolve()),
                 runs=str(self.work.runs),
+                exports=str(self.work.exports),
                 version=__version__,
                 empty=not self.runs,
                 cut=self._found.cut,

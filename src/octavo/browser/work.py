@@ -15,7 +15,7 @@ from octavo.config.plugins import command
 from octavo.errors import InputError
 from octavo.run.folder import free_name
 from octavo.serving.models import named
-from octavo.util.files import kind_of
+from octavo.util.files import kind_of, no_device
 
 DEPTH = 6
 """Folders below the work folder that are looked into: studies/NAME/runs/CHANGE/seed-1."""
@@ -74,7 +74,7 @@ class Work:
 
     def free_run(self, name: str) -> Path:
         """The path of a new run, by a name that is cleaned."""
-        name = named(name.replace("/", "-")).strip(".-")[:60] or "run"
+        name = no_device(named(name.replace("/", "-")).strip(".-")[:60] or "run")
         return free_name(f"{name}-run" if name in OURS else name, self.runs)
 
     def look(self) -> Found:

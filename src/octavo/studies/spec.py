@@ -24,6 +24,7 @@ from octavo.studies.expectation import Expected
 from octavo.studies.measures import Metric
 from octavo.task import Task
 from octavo.training.objective import TEXT, Unit
+from octavo.util.files import no_device
 
 # The shipped studies, and study files found by name or path.
 
@@ -263,7 +264,7 @@ class Study:
 def slug_of(name: str) -> str:
     """A name as a folder: letters, digits, hyphens, at most 100 bytes, which every file system takes."""
     plain = re.sub(r"[^\w.]+", "-", unicodedata.normalize("NFKC", name).lower()).strip("-.")
-    return plain.encode()[:100].decode(errors="ignore").strip("-.") or "change"
+    return no_device(plain.encode()[:100].decode(errors="ignore").strip("-.") or "change")
 
 
 def read_study_file(

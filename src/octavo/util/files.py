@@ -172,9 +172,26 @@ def inside(folder: Path, name: str) -> bool:
     if not name or "\0" in name or path.is_absolute() or ".." in path.parts:
         return False
     try:
-        return (folder / path).resolve().is_relative_to(folder.resolve())
-    except (OSError, RuntimeError):  # links in a circle, a name that is too long
+        return not circular(folder / path) and (folder / path).resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a name that is too long
         return False
+
+
+def circular(path: Path) -> bool:
+    """Whether links lead from a path to themselves, which `resolve` says by an exception up to Python 3.12 alone."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
+
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(?=\.|$)", re.IGNORECASE)
+
+
+def no_device(name: str) -> str:
+    """A file's name that Windows does not take for a device, as it does `con` and `nul.txt`."""
+    return f"{found[0]}-{name[found.end() :]}" if (found := _DEVICE.match(name)) else name
 
 
 def file_hash(path: Path) -> str:

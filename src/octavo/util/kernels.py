@@ -51,6 +51,8 @@ MACHINES = (("-march=native",), ("-mcpu=native",), ())
 OPTIONS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-pthread", "-fPIC")
 PATIENCE = 120.0
 """Seconds that the compiler has, which takes six, or twice that on one core; and that a proof has, which takes four."""
+WAIT = 2 * PATIENCE
+"""Seconds that a process waits for another one that compiles the same."""
 DIFFERS = 3
 """What a proof's process ends with where results are not those of torch and numpy."""
 _one_at_a_time = threading.Lock()
@@ -235,7 +237,7 @@ def _made(compiler: str, refused: list[str]) -> ctypes.CDLL | None:
     file = f"kernels-{_key(compiler)}.so"
     folder, found = _loaded_from(_folder(), file)
     if found is None:
-        with _alone(folder):
+        with _alone(folder, file):
             folder, found = _loaded_from(folder, file)
             if found is None:
                 built, found = _first_that_proves(compiler, refused)
@@ -380,13 +382,13 @@ def _keep(folder: PrivateFolder | None, name: str, content: bytes) -> None:
 
 
 @contextmanager
-def _alone(folder: PrivateFolder | None) -> Iterator[None]:
+def _alone(folder: PrivateFolder | None, name: str) -> Iterator[None]:
     """What one process finds out in the context, those that wait for it can read. Where waiting is not to be had, or
     takes too long, nobody waits."""
     with ExitStack() as held:
         if folder is not None:
             with suppress(OSError):
-                held.enter_context(folder.held())
+                held.enter_context(folder.held(name))
         yield
 
 
@@ -419,7 +421,7 @@ def _complaint(path: Path, sha256: str) -> str | None:
     name = f"proof-{hashlib.sha256(f'{sha256} {_processor()}'.encode()).hexdigest()[:16]}.txt"
     folder, kept = _kept(_folder(), name)
     if kept is None:
-        with _alone(folder):
+        with _alone(folder, name):
             folder, kept = _kept(folder, name)
             if kept is None:
                 complaint, lasting = _tried(path)
@@ -513,14 +515,14 @@ class PrivateFolder:
                 flush_to_disk(folder)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Within the context no other process is in one for this folder, unless it has been there for too long. Raises
+    def held(self, name: str) -> Iterator[None]:
+        """Within the context no other process is in one for this name, unless it has been there for too long. Raises
         OSError where nothing can be written."""
         with self._opened() as folder:
             options = os.O_RDWR | os.O_CREAT | _NO_LINK
-            handle = os.open(self._at(".lock", folder), options, 0o600, dir_fd=folder)
+            handle = os.open(self._at(f".{name}.lock", folder), options, 0o600, dir_fd=folder)
             try:
-                until = time.monotonic() + 2 * PATIENCE
+                until = time.monotonic() + WAIT
                 while not take(handle) and time.monotonic() < until:
                     time.sleep(0.1)
                 yield

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from octavo.errors import InputError, OctavoError, StorageError
-from octavo.util.files import Made, from_home, of_the_system, written_aside
+from octavo.util.files import Made, circular, from_home, of_the_system, written_aside
 
 
 class Output:
@@ -90,7 +90,7 @@ def _holds(source: Path, path: Path) -> bool:
     """Whether `path` is what is read from `source`, or lies in it."""
     try:
         if source.is_dir():
-            return path.resolve().is_relative_to(source.resolve())
+            return not circular(path) and path.resolve().is_relative_to(source.resolve())
         return source.exists() and path.exists() and source.samefile(path)
-    except (OSError, RuntimeError):  # a name that is no path; links in a circle
+    except (OSError, RuntimeError):  # a name that is no path
         return False

@@ -174,15 +174,17 @@ def drawn(page: Any) -> str:
 
 
 MOVED = """async () => {
-  const plot = document.querySelector(".oo-plot"), box = plot.getBoundingClientRect(), [under, over] = plot.querySelectorAll("canvas");
-  const clear = CanvasRenderingContext2D.prototype.clearRect, cleared = [0, 0];
+  const plot = document.querySelector(".oo-plot"), box = plot.getBoundingClientRect();
+  const [under, over] = plot.querySelectorAll("canvas"), cleared = [0, 0];
+  const clear = CanvasRenderingContext2D.prototype.clearRect, clientY = box.top + 80;
   CanvasRenderingContext2D.prototype.clearRect = function (...all) {
     cleared[[under, over].indexOf(this.canvas)]++;
     return clear.apply(this, all);
   };
   for (let n = 0; n < 20; n++) {
-    plot.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 100 + 9 * n, clientY: box.top + 80, bubbles: true }));
-    for (let until = performance.now() + 5000; cleared[1] <= n && performance.now() < until;) await new Promise(requestAnimationFrame);
+    plot.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 100 + 9 * n, clientY, bubbles: true }));
+    const until = performance.now() + 5000;
+    while (cleared[1] <= n && performance.now() < until) await new Promise(requestAnimationFrame);
   }
   CanvasRenderingContext2D.prototype.clearRect = clear;
   return cleared;

@@ -86,6 +86,7 @@ def test_a_stream_of_news_ends_with_the_server(tmp_path: Path) -> None:
         assert window.things(client)["about"] == {
             "folder": str(tmp_path.resolve()),
             "runs": str(tmp_path / "runs"),
+            "exports": str(tmp_path / "exports"),
             "version": window.things(client)["about"]["version"],
             "empty": True,
             "cut": False,

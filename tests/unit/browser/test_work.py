@@ -61,6 +61,7 @@ def test_new_runs_have_clean_names_of_their_own(tmp_path: Path) -> None:
         "": "model",
         "...": "run",
         "Märchen": "Märchen",
+        "NUL": "NUL-",
         "a" * 300: "a" * 60,
     }.items():
         made = found.free_run(given)

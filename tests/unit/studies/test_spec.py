@@ -100,4 +100,5 @@ def test_names_as_folders() -> None:
     assert slug_of("heads=8, width=64") == "heads-8-width-64"
     assert slug_of("Größe") == "größe"
     assert slug_of("…") == "change"
+    assert slug_of("Con") == "con-"
     assert slug_of("x" * 300) == "x" * 100 and slug_of("é" * 300) == "é" * 50

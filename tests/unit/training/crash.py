@@ -142,7 +142,7 @@ class Recorder:
 def _site() -> str:
     """The line that asked for an fsync: not the helper that does it."""
     frame = sys._getframe(2)
-    while frame.f_code.co_name == "sync" and frame.f_back is not None:
+    while frame.f_code.co_name in ("sync", "flush_to_disk") and frame.f_back is not None:
         frame = frame.f_back
     return site(Path(frame.f_code.co_filename), frame.f_lineno)
 

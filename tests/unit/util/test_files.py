@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,18 @@ from safetensors import SafetensorError
 
 from octavo.errors import InputError, StorageError
 from octavo.util.files import (
+    circular,
     file_hash,
     folder_aside,
     from_home,
+    inside,
+    is_held,
+    no_device,
     of_the_system,
     publish_folder,
     storage_errors,
     sync,
+    take,
     written_aside,
 )
 from octavo.util.records import FileRecord
@@ -160,3 +166,58 @@ def test_a_record_tells_what_a_file_lost(tmp_path: Path) -> None:
     assert record.difference(path, contents=False) == "has 12 bytes instead of 7"
     path.unlink()
     assert record.difference(path) == "is missing"
+
+
+@pytest.mark.parametrize(
+    ("error", "heard"), [(errno.EINVAL, False), (errno.ENOTSUP, False), (errno.EIO, True)]
+)
+def test_a_file_system_without_syncing_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, heard: bool
+) -> None:
+    def failing(handle: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(OSError) if heard else nullcontext():
+        sync(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="locks by another call")
+@pytest.mark.parametrize(
+    ("error", "taken"), [(errno.ENOLCK, True), (errno.ENOTSUP, True), (errno.EWOULDBLOCK, False)]
+)
+def test_a_file_system_without_locks_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, taken: bool
+) -> None:
+    """Waiting for a lock that nobody can hold had no end."""
+    import fcntl
+
+    def failing(handle: int, operation: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(fcntl, "flock", failing)
+    with (tmp_path / "lock").open("w") as file:
+        assert take(file.fileno()) is taken
+    assert is_held(tmp_path / "lock") is not taken
+
+
+@pytest.mark.parametrize(
+    ("name", "safe"),
+    [
+        ("con", "con-"),
+        ("Nul.txt", "Nul-.txt"),
+        ("lpt1.a.b", "lpt1-.a.b"),
+        ("console", "console"),
+        ("a.con", "a.con"),
+    ],
+)
+def test_no_name_is_a_device_of_windows(name: str, safe: str) -> None:
+    assert no_device(name) == safe
+
+
+def test_a_link_in_a_circle_leads_to_no_place(tmp_path: Path) -> None:
+    """Python 3.13 resolves it to itself."""
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert circular(tmp_path / "a") and not inside(tmp_path, "a/x") and not inside(tmp_path, "a")
+    assert not circular(tmp_path / "c") and inside(tmp_path, "c/x")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -109,6 +111,45 @@ def test_threads_that_need_the_kernels_compile_them_once(monkeypatch: pytest.Mon
         found = list(pool.map(lambda _: kernels.in_use().native, range(4)))
     assert works(found[0]) and all(each is found[0] for each in found)
     assert len(asked) == 1
+
+
+def test_processes_that_begin_together_compile_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two installations that share a cache, or the workers of a study."""
+    builds = kernels._builds
+
+    def meanwhile(compiler: str) -> Iterator[bytes]:
+        """Another process comes while this one compiles, and has to wait for what is made."""
+        for built in builds(compiler):
+            other = subprocess.Popen([sys.executable, "-c", ANOTHER, *map(str, kernels.sources())])
+            others.append(other)
+            with pytest.raises(subprocess.TimeoutExpired):
+                other.wait(1.5)
+            yield built
+
+    others: list[subprocess.Popen[bytes]] = []
+    monkeypatch.setattr(kernels, "_builds", meanwhile)
+    assert works(kernels.in_use().native)
+    assert [other.wait(60) for other in others] == [0] and len(kept(tmp_path)) == 1
+
+
+ANOTHER = """
+import sys
+from pathlib import Path
+from octavo.util import kernels
+kernels.sources = lambda: [Path(path) for path in sys.argv[1:]]
+kernels._tried = lambda path: (None, True)
+kernels._builds = lambda compiler: sys.exit("compiles, too")
+assert kernels.in_use().native.one() == 1
+"""
+
+
+def test_one_that_holds_on_for_too_long_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "WAIT", 0.2)
+    key = kernels._key(str(next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))))))
+    with kernels.PrivateFolder(tmp_path / "cache" / "native").held(f"kernels-{key}.so"):
+        assert works(kernels.in_use().native)
 
 
 def test_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ export function Away() {
         {counts && <p class="oo-note">{s.networkOnly}</p>}
         <p><button type="button" class="oo-primary oo-large" onClick={pack}>{s.pack}</button></p>
         <Trouble of={trouble} />
-        <Command words={typed("octavo", "export", run.path, "--to", target, "--out", `${them.get<About>("about")!.folder}/exports/${run.path.split("/").pop()}-${target}`, ...(counts ? ["--network-only"] : []))} />
+        <Command words={typed("octavo", "export", run.path, "--to", target, "--out", `${them.get<About>("about")!.exports}/${run.path.split("/").pop()}-${target}`, ...(counts ? ["--network-only"] : []))} />
       </section>
       <section id="oo-packed">
         <h2>{s.packed}</h2>

@@ -10,7 +10,8 @@ import { ticks } from "./series";
 interface Channel { quantiles: Record<string, (number | null)[]> }
 interface Foretold { series: { channels: Record<string, Channel> }[]; seed: number }
 
-const PAST = 120, WIDE = 640, HIGH = 220, PAD = 40;
+const PAST = 120, WIDEST = 960, HIGH = 220, PAD = 40;
+const MIDDLE = "50", INNER = ["25", "75"], OUTER = ["2.5", "97.5"]; // per cent, as the server names quantiles
 
 /** The columns of a table with a first line of names, as numbers; of a cell that is none NaN. */
 function columns(text: string): Record<string, number[]> {
@@ -62,8 +63,8 @@ export function Forecast({ model }: { model: Model }) {
 }
 
 function Fan({ name, past, channel }: { name: string; past: number[]; channel: Channel }) {
-  const of = (q: string) => (channel.quantiles[q] ?? []).map((x) => x ?? NaN), keys = Object.keys(channel.quantiles).sort((a, b) => Number(a) - Number(b));
-  const low = of(keys[0]), high = of(keys[keys.length - 1]), middle = of("0.5"), inner = [of("0.25"), of("0.75")];
+  const WIDE = Math.min(WIDEST, innerWidth - 60), of = (q: string) => channel.quantiles[q].map((x) => x ?? NaN);
+  const [low, high] = OUTER.map(of), inner = INNER.map(of), middle = of(MIDDLE);
   const all = [...past, ...low, ...high, ...middle].filter(Number.isFinite), from = Math.min(...all), to = Math.max(...all), n = past.length + middle.length;
   const x = (k: number) => PAD + ((WIDE - PAD - 8) * k) / Math.max(1, n - 1), y = (v: number) => 8 + ((HIGH - 30) * (to - v)) / (to - from || 1);
   const line = (values: number[], begin: number) => values.map((v, k) => (Number.isFinite(v) ? `${x(begin + k).toFixed(1)},${y(v).toFixed(1)}` : "")).filter(Boolean).join(" ");
@@ -74,9 +75,9 @@ function Fan({ name, past, channel }: { name: string; past: number[]; channel: C
       <svg viewBox={`0 0 ${WIDE} ${HIGH}`} role="img" aria-label={`${name}: ${past[past.length - 1]} → ${last?.toPrecision(4)} (${low[low.length - 1]?.toPrecision(4)} – ${high[high.length - 1]?.toPrecision(4)})`}>
         {ticks(from, to, 4, false).map((v) => <g key={v}><line x1={PAD} x2={WIDE - 8} y1={y(v)} y2={y(v)} class="oo-grid" /><text x={PAD - 5} y={y(v) + 3} text-anchor="end">{+v.toPrecision(4)}</text></g>)}
         <polygon points={area(low, high)} class="oo-fan-3" />
-        {inner[0].length > 0 && <polygon points={area(inner[0], inner[1])} class="oo-fan-2" />}
+        <polygon points={area(inner[0], inner[1])} class="oo-fan-2" />
+        <polyline points={line([...past.slice(-1), ...middle], past.length - 1)} class="oo-fan-1" />
         <polyline points={line(past, 0)} class="oo-fan-0" />
-        <polyline points={line(middle, past.length)} class="oo-fan-1" />
       </svg>
     </figure>
   );

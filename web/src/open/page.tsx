@@ -57,7 +57,7 @@ function Frame() {
           {VIEWS.map((each) => <a key={each} href={address(each)} aria-current={each === view ? "page" : undefined}>{s.views[each]}</a>)}
         </nav>
         <div class="oo-now">
-          {running.slice(0, 2).map((run) => <a key={run.id} class="oo-pill" href={address("watch", { run: run.id, focus: run.id })}><i />{shortName(run.id)} <TimeLeft run={run} /></a>)}
+          {running.slice(0, 2).map((run) => <a key={run.id} class="oo-pill" href={address("watch", { run: run.id, focus: run.id })}><i /><span>{shortName(run.id)}</span> <em><TimeLeft run={run} /></em></a>)}
           <button type="button" class="oo-plain" aria-pressed={at.has("lesson")} onClick={() => put({ lesson: at.has("lesson") ? null : String(1 + s.lessonStops.findIndex(([, , where]) => where === view)) })}>{s.lessons}</button>
           <button type="button" class="oo-plain" lang={language === "de" ? "en" : "de"} title={s.languageLabel} onClick={() => setLanguage(language === "de" ? "en" : "de")}>{s.language}</button>
         </div>

@@ -64,7 +64,7 @@ export function Play() {
   const fresh = { b: null, p: null, w: null, v: null, on: null, von: null, token: null, vtoken: null };
   return (
     <div class="oo-play">
-      <div class="oo-lead"><h1>{s.playTitle}</h1><p>{s.playLead}</p></div>
+      <div class="oo-lead"><h1>{s.playTitle}</h1>{(!model || model.writes) && <p>{s.playLead}</p>}</div>
       <div class="oo-pick" id="oo-pick">
         <Picker label={s.model} runs={able} run={chosen} step={at.get("step")} pick={(run, step) => put({ run, step, ...(run !== chosen ? fresh : { w: null, on: null, token: null }) })} />
         {model?.writes && <Picker label={s.beside} none={s.besideNone} runs={able} run={other} step={at.get("otherstep")} pick={(run, step) => put({ other: run, otherstep: step, v: null, von: null, vtoken: null })} />}

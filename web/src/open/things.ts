@@ -30,7 +30,7 @@ export interface Exported {
   id: string; path: string; target: string; run: string; written: number; missed: string[]; logits: number | null; greedy: [number, number] | null; ids: [number, number] | null; loss: number | null;
 }
 
-export interface About { folder: string; runs: string; version: string; empty: boolean; cut: boolean }
+export interface About { folder: string; runs: string; exports: string; version: string; empty: boolean; cut: boolean }
 
 export type Connection = "waiting" | "here" | "gone" | "refused";
 const FIRST_PAUSE = 500, LONGEST_PAUSE = 4000;
