@@ -122,17 +122,17 @@ def test_the_best_model_in_the_time_that_there_is(octavo: Octavo, tmp_path: Path
     assert all(bool(each["teachers"]) == ("training.teachers" in each["reasons"]) for each in (first, second))
     assert second["teachers"], "of so short a text much is learned by heart in half an hour"
 
-    done = octavo("train", "--text", "text.txt", "--minutes", "0.75", "--out", out, "model.counts.orders=5")
+    done = octavo("train", "--text", "text.txt", "--minutes", "0.75", "--out", out, "model.counts.share=0.05")
     assert done.code == 0, done.err
     assert "promise for 0.75 minutes: " in done.err and "on the test split" in done.err
     run = RunFolder(out)
     manifest = json.loads(run.manifest.read_text())
     assert manifest["recipe"] == "minutes" and len(manifest["test_looks"]) == 1
-    assert manifest["auto"]["own"] == ["model.counts.orders"]
-    assert "it knows nothing of your model.counts.orders" in done.err
+    assert manifest["auto"]["own"] == ["model.counts.share"]
+    assert "it knows nothing of your model.counts.share" in done.err
     assert "What was promised" in (run.report / "index.html").read_text()
     config = run.config.read_text()
-    assert "minutes: 0.75" in config and "orders: 5" in config
+    assert "minutes: 0.75" in config and "share: 0.05" in config
     assert not (octavo.cache / "promises.jsonl").exists(), "with other settings it says nothing of the law"
 
 
@@ -142,13 +142,13 @@ def test_a_text_of_few_words_is_read_as_byte_pairs(octavo: Octavo, tmp_path: Pat
     words = ["".join(random.choice(list("abcdefghijklmnop"), 7)) for _ in range(200)]
     text, out = tmp_path / "words.txt", tmp_path / "run"
     text.write_text(" ".join(random.choice(words, 30_000)))
-    own = "model.counts.orders=6"  # so that nothing is noted of this promise
+    own = "model.counts=kneser-ney"  # which needs pairs for it; nothing is noted of this promise
     done = octavo("train", "--text", text, "--minutes", "0.5", "--out", out, own)
     assert done.code == 0, done.err
     run = RunFolder(out)
     assert "kind: bpe" in run.config.read_text()
     reasons = json.loads(run.manifest.read_text())["auto"]["reasons"]
-    assert reasons["tokenizer"].startswith("byte pairs (") and "that of bytes" in reasons["tokenizer"]
+    assert reasons["tokenizer"].startswith("byte pairs (") and "of bytes" in reasons["tokenizer"]
     evaluation = json.loads(run.evaluation.read_text())
     assert evaluation["bits_per_byte"] < 1.2 * math.log2(200) / 8, "a word is 7 letters and a space"
     done = octavo("generate", out, "--tokens", "40")
