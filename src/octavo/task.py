@@ -184,9 +184,8 @@ class Task(PartConfig):
         """The baselines of the validation split that can be found without a model."""
         return own_baselines(recipe, dataset.train, dataset.validation, dataset.tokenizer)
 
-    def baseline_seconds(self, dataset: Dataset, recipe: Recipe, console: Console) -> float:
-        """Seconds that the baselines of the test split will take; those of the validation split are found now."""
-        return 0.0
+    def find_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> None:
+        """Find the baselines of the validation split now, before a run by the clock begins to train."""
 
     # How good a model is.
 

@@ -36,7 +36,7 @@ from octavo.planning.predict import predictions
 from octavo.report.promised import interval
 from octavo.run.audit import earlier_promises, own_settings
 from octavo.run.data import Paths
-from octavo.run.deadline import baselines_of, ending
+from octavo.run.deadline import ending
 from octavo.run.finetune import named_by
 from octavo.run.settings import resolve
 from octavo.training.device import accelerator, fast_bfloat16
@@ -222,7 +222,7 @@ class Looked:
                 speeds = measured_times(vocabulary=facts.vocabulary, seconds=limit)
             measuring = time.monotonic() - began
         prepared = AGAIN * self.read
-        end = prepared + ending(prepared, baselines_of(facts.train_bytes) if facts.test_tokens else 0.0)
+        end = prepared + ending(prepared)
         where = "here" if other is None else f"on {other.name}"
         taught = not any(key.startswith(each) for key in self.own for each in UNTAUGHT)
         taught &= (accelerator() or "cpu" if other is None else other.device) == "cpu"

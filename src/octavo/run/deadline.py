@@ -80,11 +80,6 @@ RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
 LAST, AS_BEFORE = 3.0, 1.5
 """Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
-BASELINES, MOST_COUNTED = 0.9e-6, 20_000_000
-"""Seconds for each byte of the training text, of which so many are counted and packed at most, that the baselines of a
-split take: where they are kept, the time that they took is not known."""
-MIXING = 2.5e-6
-"""The same of context mixing, of which so many bytes are read as `MIXED` says."""
 
 
 class Clock:
@@ -238,14 +233,6 @@ def judged_at_the_end(dataset: Dataset, precision: str) -> int:
     return len(dataset.validation.tokens) + APART * judged_twice(dataset.validation) + slower * test
 
 
-def ending(prepared: float, baselines: float) -> float:
-    """Seconds that the end of a run takes, without its evaluation, by those of its preparation and of baselines that
-    are still to be counted."""
-    return LAST + AS_BEFORE * prepared + baselines
-
-
-def baselines_of(train_bytes: int) -> float:
-    """Seconds that the baselines of a split are expected to take beside a training text of so many bytes."""
-    from octavo.evaluation.baselines import MIXED
-
-    return BASELINES * min(train_bytes, MOST_COUNTED) + MIXING * min(train_bytes, MIXED)
+def ending(prepared: float) -> float:
+    """Seconds that the end of a run takes, without its evaluation, by those of its preparation."""
+    return LAST + AS_BEFORE * prepared

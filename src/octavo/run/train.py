@@ -362,15 +362,15 @@ def announce(training: Training) -> None:
 
 def reserve_for_the_end(training: Training, prepared: float) -> float | None:
     """Seconds that the end of a run with a deadline takes, without its evaluation, by those of its preparation; None of
-    other runs. The baselines of the validation split are counted now, which tells what those of the test split will
-    take."""
+    other runs. The baselines of the validation split are counted now; beside an audit on the test split are none."""
     recipe, dataset = training.recipe, training.dataset
     if recipe.training.minutes is None:
         return None
     from octavo.run.explain import holds_model, seconds_to_explain
 
     explaining = seconds_to_explain(recipe) if holds_model(recipe, dataset.tokenizer) else 0.0
-    return ending(prepared, task_of(recipe).baseline_seconds(dataset, recipe, training.console)) + explaining
+    task_of(recipe).find_baselines(dataset, recipe, training.console)
+    return ending(prepared) + explaining
 
 
 def compare_with(

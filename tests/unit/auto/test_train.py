@@ -23,7 +23,7 @@ from octavo.config import Recipe
 from octavo.errors import CorpusError, InputError, RunFolderError
 from octavo.planning.plan import Step
 from octavo.run.audit import own_settings
-from octavo.run.deadline import baselines_of, ending
+from octavo.run.deadline import ending
 from octavo.util.console import Console
 from unit.auto.laws import FACTS
 from unit.auto.test_choose import SPEEDS
@@ -226,7 +226,7 @@ def test_the_training_has_what_all_else_leaves_of_the_time(monkeypatch: pytest.M
     console.started = 97.0
     foretell(None, [2.0, 10.0], console=console)
     prepared = AGAIN * 20.0
-    end = prepared + ending(prepared, baselines_of(FACTS.train_bytes))
+    end = prepared + ending(prepared)
     assert asked == [pytest.approx(60 * minutes - 3 - 20 - 5 - 2 - end) for minutes in (2, 10)]
 
 

@@ -123,12 +123,12 @@ def test_a_resume_that_is_refused_changes_nothing(text: Path, tmp_path: Path) ->
     train(text, tmp_path / "run", resume=True)
 
 
-def test_a_run_by_the_clock_knows_what_the_baselines_will_take(
+def test_a_run_by_the_clock_finds_its_baselines_before_it_trains(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of one split are counted before the first step; those of the other will take as long."""
+    """Their time is no part of what its end will take: an audit on the test split has none beside it."""
     seconds, kept, foreseen = [100.0], [], []
-    seconds_of = text_task.TextTask.baseline_seconds
+    find = text_task.TextTask.find_baselines
 
     def counted(*arguments: Any) -> dict[str, Any]:
         seconds[0] += 7
@@ -137,22 +137,21 @@ def test_a_run_by_the_clock_knows_what_the_baselines_will_take(
     def clocked(*arguments: Any, finish: float | None) -> None:
         kept.append(finish)
 
-    def noted(*arguments: Any) -> float:
+    def noted(*arguments: Any) -> None:
         foreseen.append(arguments)
-        return seconds_of(*arguments)
+        find(*arguments)
 
     monkeypatch.setattr(text_task, "cached_baselines", counted)
-    monkeypatch.setattr(text_task.TextTask, "baseline_seconds", noted)
-    for module in (runs_train, text_task):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr(text_task.TextTask, "find_baselines", noted)
+    monkeypatch.setattr(runs_train, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     monkeypatch.setattr(trainer, "clock_of", clocked)
     minutes = "training.minutes=1"
     train(text, tmp_path / "tested", minutes, "validation=0.2", "test=0.2", "split=contiguous")
     train(text, tmp_path / "untested", minutes, "validation=0.2", "test=0")
     train(text, tmp_path / "without")
     octavo.replay(tmp_path / "tested", tmp_path / "again", console=Console(quiet=True))
-    assert kept == [ending(0.0, 7.0), ending(0.0, 0.0), None, None]
-    assert len(foreseen) == 2, "counted first by those alone that go by the clock"
+    assert kept == [ending(0.0), ending(0.0), None, None]
+    assert len(foreseen) == 2, "found first by those alone that go by the clock"
 
 
 class Clock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +20,6 @@ from octavo.util.threads import Meanwhile
 
 _ahead: dict[tuple[str, ...], Meanwhile[Baselines]] = {}
 """Baselines that another thread counts until they are asked for, by the split and what they learn from."""
-_took: dict[tuple[str, ...], float] = {}
-"""Seconds of a processor that it took to count them in this process."""
-ALONE = 0.75
-"""Of such seconds beside other threads, what it takes without them."""
 
 
 def count_ahead(dataset: Dataset, recipe: Recipe) -> None:
@@ -52,12 +47,6 @@ def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> Base
     return counted
 
 
-def seconds_counted(dataset: Dataset) -> float:
-    """What counting the baselines of a dataset's validation split takes, by what it took another thread; 0 where this
-    process found them."""
-    return ALONE * _took.get(_key(dataset.train, dataset.validation, dataset.tokenizer), 0.0)
-
-
 def baselines_beside(
     train: Split | None, split: Split, tokenizer: Tokenizer, recipe: Recipe, console: Console
 ) -> Baselines:
@@ -73,8 +62,7 @@ def baselines_beside(
 
 
 def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console) -> Baselines:
-    began = time.thread_time()
-    counted = baselines(
+    return baselines(
         train.tokens,
         split.tokens,
         vocab_size=tokenizer.vocab_size,
@@ -83,8 +71,6 @@ def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console)
         validation_text=split.text_path,
         report=console.say,
     )
-    _took[_key(train, split, tokenizer)] = time.thread_time() - began
-    return counted
 
 
 def _kept(dataset: Dataset) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,8 @@ from octavo.generation import Engine, Prompt, TextRequest, in_order
 from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
 from octavo.run.data import absolute, cleaned, evaluated_on, rows_at_once, text_dataset
-from octavo.run.deadline import baselines_of
 from octavo.task import Command, EvaluationContext, Paths, Task
-from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead, seconds_counted
+from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead
 from octavo.tasks.text.stored import TextEvaluation
 from octavo.tasks.text.stories import stories_sentence, story_metrics
 from octavo.tokenizers import Tokenizer
@@ -67,16 +65,10 @@ class TextTask(Task):
     def cached_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> Baselines:
         return cached_baselines(dataset, recipe, console)
 
-    def baseline_seconds(self, dataset: Dataset, recipe: Recipe, console: Console) -> float:
-        if not recipe.objective.unit.text:
-            return 0.0
-        began = time.monotonic()
-        with console.working("counting", None):
-            cached_baselines(dataset, recipe, console)
-        if dataset.test is None:
-            return 0.0
-        took = max(time.monotonic() - began, seconds_counted(dataset))
-        return max(took, baselines_of(dataset.train.bytes))
+    def find_baselines(self, dataset: Dataset, recipe: Recipe, console: Console) -> None:
+        if recipe.objective.unit.text:
+            with console.working("counting", None):
+                cached_baselines(dataset, recipe, console)
 
     def evaluate(self, model: LanguageModel, context: EvaluationContext, figures: Figures) -> Standing:
         recipe, dataset = context.recipe, context.dataset
