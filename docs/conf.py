@@ -32,7 +32,13 @@ html_show_sphinx = False
 SIDEBAR = {
     "Begin": ["docs/tutorial", "docs/guide/text", "docs/guide/train", "docs/guide/generate"],
     "Judge": ["docs/guide/evaluate", "docs/guide/explain", "docs/guide/studies"],
-    "Use": ["docs/guide/serve", "docs/guide/ship", "docs/ship-recipes", "docs/guide/python"],
+    "Use": [
+        "docs/guide/open",
+        "docs/guide/serve",
+        "docs/guide/ship",
+        "docs/ship-recipes",
+        "docs/guide/python",
+    ],
     "Go further": ["docs/guide/tasks", "docs/guide/tune", "docs/guide/llm-corpora", "docs/extending"],
     "Design": ["docs/design/*"],
     "Look up": ["docs/reference", "docs/results", "docs/reports", "CHANGELOG"],

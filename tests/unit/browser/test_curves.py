@@ -240,7 +240,11 @@ def test_only_new_lines_are_asked_for(tmp_path: Path, show: Callable[..., Shown]
         sizes: list[int] = []
         page.on(
             "response",
-            lambda response: sizes.append(len(response.body())) if "/api/metrics" in response.url else None,
+            lambda response: (
+                sizes.append(int(response.headers["content-length"]))
+                if "/api/metrics" in response.url
+                else None
+            ),
         )
         with (run / "metrics.jsonl").open("a") as file:
             for step in range(2001, 2011):
