@@ -379,6 +379,7 @@ class Trainer:
 
         if self.clock is not None and not self.clock.evaluation:
             evaluated(evaluated_by(self.recipe, FEW))  # makes tables that later ones find: it tells no time
+        self.model.settle()  # which takes as long for a few tokens as for many
         began = time.monotonic()
         result = evaluated(self.recipe)
         if not math.isfinite(result.loss):
