@@ -51,6 +51,8 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
+MIXING, MOST_MIXING = 3.5e-6, 0.75
+"""Seconds for each byte that a context mixer reads, and the share of the time for reading that it may take."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
 PLACES, EARLIEST = 8, 0.3
@@ -214,23 +216,26 @@ def readings(
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
 
     The first is the one of which counting alone has fewer bits per byte, for with it models do better, too; pairs need
-    fewer by `MARGIN`. A long text is read as pairs alone, if bytes would take more than so many `seconds`. The datasets
-    stay in the cache. Raises what reading a text raises: too short to hold anything out, no such file, and so on.
+    fewer by `MARGIN`. A long text is read as pairs alone, if bytes would take more than so many `seconds`, and counted
+    by n-grams, if a context mixer would. The datasets stay in the cache. Raises what reading a text raises: too short
+    to hold anything out, no such file, and so on.
     """
     began = time.monotonic()
 
-    def read(way: Mapping[str, Any]) -> tuple[Dataset, Recipe]:
-        recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=way), text, overrides)
+    def read(way: Mapping[str, Any], *, mixes: bool = True) -> tuple[Dataset, Recipe]:
+        recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=way, mixes=mixes), text, overrides)
         return build_dataset(recipe, console), recipe
 
     first = read(BYTES)
+    if not (mixes := MIXING * first[0].train.bytes < MOST_MIXING * seconds):
+        first = read(BYTES, mixes=False)
     if any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
         return [counted(*first, BYTES)]
     if first[0].train.bytes <= LONG:  # both at once
         as_bytes = Meanwhile(lambda: counted(*first, BYTES))
-        found = [counted(*read(PAIRS), PAIRS), as_bytes.result()]
+        found = [counted(*read(PAIRS, mixes=mixes), PAIRS), as_bytes.result()]
     else:  # bytes take twice as long as pairs, and are unlikely to be better
-        found = [counted(*read(PAIRS), PAIRS)]
+        found = [counted(*read(PAIRS, mixes=mixes), PAIRS)]
         if 2 * (time.monotonic() - began) < seconds:
             found.append(counted(*first, BYTES))
     return sorted(found, key=lambda each: each.facts.counted * (1 + MARGIN * (each.facts.tokenizer is PAIRS)))
@@ -434,7 +439,8 @@ class Pilot:
         dataset, vocabulary = self.dataset, self.dataset.tokenizer.vocab_size
         passes = steps * SIZE.step_tokens / len(dataset.train.tokens)
         dropout = dropout_for(passes, parameters_of(SIZE, vocabulary) / len(dataset.train.tokens))
-        recipe = check(recipe_of(SIZE, steps=steps, dropout=dropout, tokenizer=self.tokenizer))
+        mixes = isinstance(self.counts, MixingCounts)
+        recipe = check(recipe_of(SIZE, steps=steps, dropout=dropout, tokenizer=self.tokenizer, mixes=mixes))
         self.recipe = evaluated_by(recipe, BEGIN)
         model = build_model(recipe.model, vocab_size=vocabulary, seed=recipe.seed)
         self.held_out = held_out_of(recipe, dataset)

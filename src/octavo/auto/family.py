@@ -73,11 +73,15 @@ def judged_in(size: Size, steps: int) -> int:
     return int(min(max(LOOKING * steps * size.step_tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
+N_GRAMS: Mapping[str, Any] = {"kind": "kneser-ney", "recent": RECENT}
+"""What counts where a context mixer cannot."""
+
+
 def counts_here() -> Mapping[str, Any]:
     """What counts beside the network: a context mixer, or n-grams where there is no kernel for one."""
     from octavo.ngram.mixing import compiled
 
-    return {"kind": "mixing"} if compiled() else {"kind": "kneser-ney", "recent": RECENT}
+    return {"kind": "mixing"} if compiled() else N_GRAMS
 
 
 def recipe_of(
@@ -87,8 +91,10 @@ def recipe_of(
     dropout: float = 0.0,
     tokenizer: Mapping[str, Any] = BYTES,
     vocabulary: int = 256,
+    mixes: bool = True,
 ) -> dict[str, Any]:
-    """A recipe as plain data, without a text, with counts beside the model. `vocabulary`: tokens, as far as known."""
+    """A recipe as plain data, without a text, with counts beside the model. `vocabulary`: tokens, as far as known;
+    `mixes`: whether there is time for a context mixer."""
     return {
         "split": "files",
         "validation": 0.05,
@@ -109,7 +115,7 @@ def recipe_of(
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,
             "dropout": dropout,
-            "counts": dict(counts_here()),
+            "counts": dict(counts_here() if mixes else N_GRAMS),
             "initialization": {"kind": "zero_output", "embedding_std": 0.1},
         },
         "training": {

@@ -247,6 +247,19 @@ def test_a_text_is_read_as_what_counting_predicts_better(
     assert first.tokenizer["kind"] == "byte" and other.counted >= first.counted
 
 
+@pytest.mark.skipif(compiled() is None, reason="there is no kernel of a context mixer here")
+def test_a_text_that_a_mixer_cannot_read_in_time_is_counted_by_ngrams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
+    train = facts.readings(text, (), QUIET)[0].dataset.train.bytes
+    enough = facts.MIXING * train / facts.MOST_MIXING
+    for seconds, kind in ((1.1 * enough, "mixing"), (0.9 * enough, "kneser-ney")):
+        for found in facts.readings(text, (), QUIET, seconds=seconds):
+            assert found.recipe.model.counts.kind == kind and found.facts.mixed == (kind == "mixing")
+
+
 def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two readings that are as good, bytes are taken."""
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))

@@ -580,7 +580,7 @@ def test_every_word_is_there_in_german(played: Window, show: Show) -> None:
         told = page.locator(".oo").inner_text()
         assert not re.search(r"\{\w+\}", told) and not [each for each in english if each in told], view
     page.get_by_role("button", name="English").click()
-    assert page.evaluate("document.documentElement.lang") == "en"
+    page.wait_for_function("document.documentElement.lang === 'en'")
     page.reload()
     page.wait_for_selector(READY)
     assert page.evaluate("document.documentElement.lang") == "en"
