@@ -31,6 +31,7 @@ import shutil
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -76,29 +77,39 @@ class Characters:
         return "".join(self.all[id] for id in ids.tolist()).encode()
 
 
-class Entry:
+class Entry(ABC):
     """What can be entered. Its folder holds `learn.txt`, which it learns from, and what it trains."""
 
     def __init__(self, folder: Path, minutes: float, given: argparse.Namespace) -> None:
         self.folder, self.minutes, self.given = folder, minutes, given
         self.learn, self.proof = folder / "learn.txt", folder / "proof"
 
+    @abstractmethod
     def train(self) -> None:
         """Learn, within the minutes."""
-        raise NotImplementedError
 
-    def predict(self) -> Predict:
-        """Gives logits (V,) for what comes after each character, first before any (None)."""
-        raise NotImplementedError
-
+    @abstractmethod
     def write(self, judged: bytes) -> int:
         """Write the judged text as the proof; its size without what says which text it is."""
+
+    @abstractmethod
+    def read(self, characters: int) -> bytes:
+        """Read the judged text, of so many characters, from the proof."""
+
+
+class Predictor(Entry):
+    """An entry that predicts characters, which the coder of `octavo eval --prove` writes and reads."""
+
+    @abstractmethod
+    def predict(self) -> Predict:
+        """Give logits (V,) for what comes after each character, first before any (None)."""
+
+    def write(self, judged: bytes) -> int:
         bits = encoded(Characters(self.learn.read_bytes()).ids(judged), self.predict())
         self.proof.write_bytes(bits)
         return len(bits)
 
     def read(self, characters: int) -> bytes:
-        """The judged text, of so many characters, from the proof."""
         ids = decoded(self.proof.read_bytes(), characters, self.predict())
         return Characters(self.learn.read_bytes()).text(ids)
 
@@ -107,7 +118,7 @@ class Octavo(Entry):
     """The dial."""
 
     def train(self) -> None:
-        """All of what it is given but a twentieth is learned from: nothing is kept out a second time."""
+        """Keep nothing out for a test: the board has kept it out."""
         words = ["train", "--text", str(self.learn), "--minutes", f"{self.minutes:g}"]
         self._octavo(*words, "--out", str(self.folder / "run"), "test=0")
 
@@ -143,12 +154,12 @@ class Octavo(Entry):
         return done.stdout
 
 
-class Windows(Entry):
+class Windows(Predictor):
     """A network that sees a window of characters: so many before each, at most."""
 
+    @abstractmethod
     def network(self) -> tuple[Callable[[Any], Any], int]:
-        """Gives logits (1, T, V) of ids (1, T), and the longest T."""
-        raise NotImplementedError
+        """Give logits (1, T, V) of ids (1, T), and the longest T."""
 
     def predict(self) -> Predict:
         """The window is read anew for each character."""
@@ -217,7 +228,7 @@ class HuggingFace(Windows):
         return lambda ids: model(ids).logits, model.config.n_positions
 
 
-class NGrams(Entry):
+class NGrams(Predictor):
     """Counting, which needs no training: what it learned from is counted again whenever it predicts."""
 
     def train(self) -> None:

@@ -62,8 +62,8 @@ class EvaluationContext:
         train: what it learned from; None where that is gone, or another one now.
         dataset: the dataset whose validation split `split` is; None where it is another split or text.
         started: the model as it was before its first step, where it began with a run's weights.
-        heard: gathers what a context mixer hears of the network while the split is scored; None where there is none.
-        earlier: the same of the split that stands before, which counts may read on in.
+        heard: gathers the network's predictions for a context mixer while the split is scored; None without a mixer.
+        earlier: the same for the split before this one, which the mixer may read first.
         alone: whether nothing simpler is to stand beside the model.
     """
 

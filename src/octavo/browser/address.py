@@ -66,8 +66,8 @@ class Address:
         return f"http://{HOST}:{self.port}/?ticket={ticket}"
 
     def ticket(self) -> str | None:
-        """One from the server that is open there already; None where there is none. Only one of this user holds the
-        lock, and whoever else may listen at that port is not told the token."""
+        """Ask the server that is open already for a ticket; None where none is. Only a server of this user holds the
+        lock; nobody else at that port is told the token."""
         if self._kept is None or not self.port or not is_held(self._kept.with_suffix(".lock")):
             return None
         connection = http.client.HTTPConnection(HOST, self.port, timeout=PATIENCE)

@@ -197,7 +197,7 @@ def credit(model: LanguageModel, batches: Iterable[Batch[np.ndarray]], objective
 
 
 def heard(found: Heard, most: int) -> Credit | None:
-    """The same of the first so many tokens, from what was heard of them while a split was scored."""
+    """Credit the first `most` tokens of a split, by what the mixer heard of each while the split was scored."""
     places = np.flatnonzero(found.places)[:most]
     if not len(places):
         return None

@@ -108,7 +108,7 @@ class ContextMixing:
     def score(
         self, text: np.ndarray, spans: np.ndarray, tokens: np.ndarray, logits: np.ndarray | None = None
     ) -> Scored:
-        """The same of the tokens (N,) that came alone, which takes a fraction of the time."""
+        """Score only the `tokens` (N,) that came, as `predict` does, in a fraction of its time."""
         count = len(spans)
         found = Scored(np.empty(count, np.float32), np.empty(count, np.float32), np.empty(count, np.uint8))
         self._predict(text, spans, logits, tokens, *found)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def heard_of(model: LanguageModel, split: Split) -> Heard | None:
-    """What gathers what a context mixer hears of the network in a split; None where there is none."""
+    """Make what gathers the network's predictions in a split for a context mixer; None for a model without one."""
     from octavo.evaluation.reading_on import Heard
 
     return Heard.of(model, split.tokens)

@@ -362,7 +362,7 @@ def announce(training: Training) -> None:
 
 def reserve_for_the_end(training: Training, prepared: float) -> float | None:
     """Seconds that the end of a run with a deadline takes, without its evaluation, by those of its preparation; None of
-    other runs. The baselines of the validation split are counted now; beside an audit on the test split are none."""
+    other runs. Count the baselines of the validation split now; an audit on the test split needs none."""
     recipe, dataset = training.recipe, training.dataset
     if recipe.training.minutes is None:
         return None
