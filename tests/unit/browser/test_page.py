@@ -293,7 +293,7 @@ def test_two_windows_see_the_same(
     folder = tmp_path / "work"
     (folder / "texts" / "book").mkdir(parents=True)
     shutil.copy(book, folder / "texts" / "book")
-    quickly("training.steps=100000")
+    quickly("training.steps=100000", "training.passes=null")
     with opened(folder) as window:
         first, second = show(window, "watch").page, show(window, "start").page
         job = json.loads(
@@ -321,7 +321,7 @@ def test_what_was_started_outlives_the_server_and_windows_find_it_again(
     folder = tmp_path / "work"
     (folder / "texts" / "book").mkdir(parents=True)
     shutil.copy(book, folder / "texts" / "book")
-    quickly("training.steps=100000")
+    quickly("training.steps=100000", "training.passes=null")
     with opened(folder) as window:
         page = show(window, "start?text=book").page
         with window.client() as client:
