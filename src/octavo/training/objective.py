@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -67,13 +67,18 @@ class Metric:
     Attributes:
         name: its key in metrics.jsonl and evaluation.json.
         label, explanation: for people.
-        form: how it is written, as of `str.format`.
+        form: how a value is written, as of `str.format`.
+        written: a value for people, in this form.
     """
 
     name: str
     label: str
     explanation: str = ""
-    form: str = "{:.4f}"
+    form: InitVar[str] = "{:.4f}"
+    written: Callable[[float], str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self, form: str) -> None:
+        object.__setattr__(self, "written", form.format)
 
 
 @dataclass(frozen=True)
