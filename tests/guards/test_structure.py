@@ -10,7 +10,7 @@ import pytest
 
 from guards.common import PACKAGE, ROOT
 
-QUESTIONS = {"evaluation": 3, "model": 3, "planning": 1, "run": 8, "studies": 2}
+QUESTIONS = {"evaluation": 3, "model": 3, "planning": 1, "run": 3, "studies": 2}
 """How often each room of the core asks what only some recipes have, by a wide definition: an objective's own batches, a
 kind of batches for a message. At most; lower it. None asks for the task (`test_tasks.py`)."""
 NAMESAKES: frozenset[str] = frozenset()

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,6 +22,9 @@ from octavo.data.packing import Rows, gather, pack
 from octavo.data.permutation import Order
 from octavo.errors import CorpusError
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class Batches(ABC):
     """A training split as batches.
@@ -30,6 +33,8 @@ class Batches(ABC):
         size: tokens of the split.
         steps_per_epoch: steps in which all of it has been seen once; None if batches are drawn at random.
         notes: what the user should hear about how the text fits, as sentences.
+
+    All but `batch` is of batches that are made while the model learns, by the model itself (`Objective.begin`).
     """
 
     size: int
@@ -39,6 +44,25 @@ class Batches(ABC):
     @abstractmethod
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         """The batch of a step, or its micro-th part where gradients are accumulated. Always the same."""
+
+    def figures(self, step: int) -> Mapping[str, float]:
+        """What is known of a step's batch, counted from 0, for its row in metrics.jsonl; asked after `batch`."""
+        return {}
+
+    def over(self, step: int) -> str | None:
+        """Why nothing more is to be learned after a step, as a sentence; None where it goes on."""
+        return None
+
+    def remark(self, step: int) -> str | None:
+        """What the user should hear of a step, as a sentence; None where nothing is odd."""
+        return None
+
+    def tensors(self, step: int) -> dict[str, Tensor]:
+        """What must be kept for the step to come, by names without a dot."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027 - most keep nothing
+        """Take back what `tensors` gave."""
 
 
 @dataclass(frozen=True)
