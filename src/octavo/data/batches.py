@@ -7,6 +7,7 @@ predicted.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,7 +21,7 @@ from octavo.config.parts import MOST, PartConfig, register
 from octavo.data.batch import Batch
 from octavo.data.packing import Rows, gather, pack
 from octavo.data.permutation import Order
-from octavo.errors import CorpusError
+from octavo.errors import ConfigError, CorpusError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -276,6 +277,8 @@ class BatchesConfig(PartConfig):
 
     running: ClassVar[bool] = False
     """Whether rows go on where others end."""
+    whole_documents: ClassVar[bool] = False
+    """Whether rows are made of whole documents, so that ends are learned and what is longer than the context is cut."""
 
     def build(
         self, tokens: np.ndarray, starts: np.ndarray, *, seed: int, accumulation: int = 1, **shape: Any
@@ -319,6 +322,15 @@ class BatchesConfig(PartConfig):
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """A batch of zeros with the fields and shapes of those that train."""
         return Batch(*np.zeros((2, rows, context), np.int64))
+
+    def steps_of(self, epochs: float, each: int | None) -> int:
+        """Steps of so many epochs, of which `each` has so many. Raises ConfigError where there are none."""
+        if each is None:
+            raise ConfigError(
+                f"training.epochs needs batches that have epochs; '{self.kind}' draws at random.",
+                remedy="batches=sliding, or training.steps instead",
+            )
+        return max(1, math.ceil(epochs * each))
 
     @abstractmethod
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> Batches:
@@ -400,6 +412,7 @@ class DocumentsConfig(BatchesConfig):
     after another's end, so a document's score is that of its own tokens and its end."""
 
     kind: Literal["documents"] = "documents"
+    whole_documents: ClassVar[bool] = True
     shuffle: bool = True
     """Each epoch in another order."""
     attention: Literal["row", "document"] = "row"
