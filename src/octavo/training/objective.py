@@ -302,6 +302,15 @@ class ObjectiveConfig(PartConfig):
         """Whether a model that learned by it can write."""
         return self.build().writes
 
+    def not_compared_by(self, metric: str) -> str | None:
+        """Why a study cannot compare runs of it by this metric, as a sentence; None where the loss says enough."""
+        if metric == "valid" or self.build().learns_texts:
+            return None
+        return (
+            f"objective={self.kind} is after something else than a lower loss, which a study compares; "
+            "take metric=valid, the share of good texts"
+        )
+
 
 @register("objective")
 class NextTokenConfig(ObjectiveConfig):
