@@ -23,7 +23,7 @@ from common import finish, load, print_table
 ROOT = Path(__file__).parents[1]
 TESTS = (
     *("test_native.py", "test_native_fits.py", "test_int8.py", "test_proof.py", "test_slots.py"),
-    *("../model/test_attend.py", "../ngram", "../util/test_parallel.py"),
+    *("../model/test_attend.py", "../ngram"),
 )
 SCORE = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).score())"
 ANSWERS = """
