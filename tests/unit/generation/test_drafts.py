@@ -18,9 +18,10 @@ from octavo.config.parts import parts
 from octavo.generation import Decoder, Engine, Sampling, TextRequest, native
 from octavo.generation import drafts as module
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import AHEAD, FullDecoder
+from octavo.generation.decoder import AHEAD
 from octavo.generation.drafts import MATCHES, Drafts, Guess, Pace, Rate, TextSoFar
 from octavo.generation.engine import in_order
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.generation.streams import Sample, Stream, seen_ahead
 from octavo.model.base import build_model
