@@ -51,7 +51,7 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MIXING, MOST_MIXING = 3.5e-6, 0.75
+MIXING, MOST_MIXING = 5e-6, 1.5
 """Seconds for each byte that a context mixer reads, and the share of the time for reading that it may take."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
