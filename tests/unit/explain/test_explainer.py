@@ -150,7 +150,7 @@ def test_large_models_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_kind_of_tokenizer_is_told(tmp_path: Any) -> None:
-    from octavo.tokenizers.bpe import BPE
+    from octavo.tokenizers.config import BPE
 
     pairs = BPE(size=300).build(lambda: iter([TEXT]), documents=True)
     facts = tokenizer_facts(pairs)
