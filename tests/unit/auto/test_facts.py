@@ -368,6 +368,16 @@ def test_counting_is_in_bits() -> None:
     assert counting(model, letters[3000:], places).mean() == pytest.approx(2.0, abs=0.01)
 
 
+@pytest.mark.parametrize("letters", [4, 64])
+def test_what_a_text_has_said_is_left_out_where_it_tells_nothing(letters: int) -> None:
+    """The share that is best is found slowly: of letters at random it is not nothing yet."""
+    random = np.random.default_rng(letters + 300)
+    text, held_out = random.integers(letters, size=20_000), random.integers(letters, size=300)
+    model = KneserNey(text, vocab_size=letters, highest=3)
+    alone = -np.log2(model.probabilities(held_out)[-1])
+    assert counting(model, held_out, np.arange(300)).tolist() == alone.tolist()
+
+
 @pytest.mark.parametrize(("held_out", "refused"), [(0, True), (1, True), (2, False), (None, False)])
 def test_a_test_split_of_which_nothing_can_be_predicted_is_refused(
     held_out: int | None, refused: bool
