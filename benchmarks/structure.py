@@ -177,12 +177,27 @@ def edges(package: Path, *, lazy: bool) -> dict[Path, set[Path]]:
     """Which files import which. `lazy`: also inside functions and for type checking alone."""
     of = {path.relative_to(package.parent).with_suffix("").as_posix(): path for path in sources(package)}
     of |= {name.removesuffix("/__init__"): path for name, path in of.items() if name.endswith("/__init__")}
+    homes = given_lazily(package)
     found: dict[Path, set[Path]] = {}
     for path in sources(package):
         nodes = ast.walk(tree(path)) if lazy else at_import(tree(path))
-        names = [name for node in nodes for name in imported(node)]
+        names = [homes.get(name, name) for node in nodes for name in imported(node)]
         found[path] = {of[name] for name in names if name in of}
         found[path].discard(path)
+    return found
+
+
+def given_lazily(package: Path) -> dict[str, str]:
+    """By what an import asks for, as `a/b`: the module in which a package that imports it then has it."""
+    found = {}
+    for path in sources(package):
+        here = path.parent.relative_to(package.parent).as_posix()
+        for node in ast.walk(tree(path)) if path.name == "__init__.py" else ():
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazily":
+                where = ast.literal_eval(node.args[1])
+                found |= {
+                    f"{here}/{name}": f"{here}/{at}" for at, names in where.items() for name in names.split()
+                }
     return found
 
 

@@ -24,7 +24,8 @@ import torch
 
 from common import finish, load
 from octavo.generation import Engine, Sampling, TextRequest, in_order
-from octavo.generation.sampling import keep_min_p, sampling_of
+from octavo.generation.on_device import keep_min_p
+from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
 from octavo.run.run import Run
 from octavo.studies.chance import student

@@ -20,8 +20,8 @@ from octavo.config.parts import parts
 from octavo.data.batch import SideInputs
 from octavo.generation import Decoder
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import FullDecoder
 from octavo.generation.engine import fastest_decoder
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder, compiled
 from octavo.model.base import build_model
 from octavo.model.capture import capture

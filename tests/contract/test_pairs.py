@@ -17,7 +17,7 @@ from octavo.data.batches import BatchesConfig, Stream
 from octavo.errors import CorpusError
 from octavo.tasks.translation.batches import _edges
 from octavo.tokenizers.base import Tokenizer
-from octavo.tokenizers.bpe import BPE
+from octavo.tokenizers.config import BPE
 
 KINDS = [
     ("pairs", {}),

@@ -16,7 +16,7 @@ from e2e.asking import train as asked
 from e2e.forked import Octavo, Result
 from e2e.test_resume import results
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import FullDecoder
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.ngram.mixture import NETWORK
 from octavo.run.run import Run

@@ -23,8 +23,8 @@ from pydantic import BaseModel
 
 import octavo
 from octavo.cli.app import app
-from octavo.config import Recipe, cleaning_names, parts, recipe_names
-from octavo.config.parts import ROOMS
+from octavo.config import Recipe, cleaning_names, recipe_names
+from octavo.config.parts import ROOMS, parts
 from octavo.corpus.fetch.catalogue import catalogue
 from octavo.generation.sampling import SamplingFields
 from octavo.studies.spec import study_names

@@ -98,7 +98,7 @@ SPOKEN = {
     "tasks/chat/turns.py": "words of a sentence",
     "data/encode_worker_child.py": "messages from a process of our own",
     "data/encode_workers.py": "messages to it",
-    "util/records.py": "the writer itself",
+    "util/json_text.py": "the writer itself",
     "report/promised.py": "what is held against a shape",
     "run/audit.py": "what is held against a shape",
     "studies/plan.py": "what is compared",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from guards.common import PACKAGE, name_of, python_files, tree
-from octavo.config import parts
+from octavo.config.parts import parts
 
 CORE = (
     "config",

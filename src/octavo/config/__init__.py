@@ -1,32 +1,39 @@
 """The typed, strict config tree of a run: defaults < recipe file < `key=value`."""
 
-from octavo.config.load import (
-    ANY_TEXT,
-    DEFAULT_RECIPE,
-    all_keys,
-    check,
-    default_said,
-    flatten,
-    load_recipe,
-    may_be_text,
-    recipe_tree,
-    stored_recipe,
-    stored_tree,
-    to_yaml,
-)
-from octavo.config.overrides import (
-    apply_override,
-    apply_overrides,
-    apply_value,
-    apply_values,
-    override_key,
-    override_words,
-)
-from octavo.config.parts import PartConfig, PartOf, Strict, parts, register
-from octavo.config.plain import file_text, parse_yaml
-from octavo.config.plugins import load_parts
-from octavo.config.schema import Recipe, SamplingConfig
-from octavo.config.shipped import cleaning_names, cleaning_steps, recipe_names, recipe_text
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from octavo.util.lazily import lazily
+
+if TYPE_CHECKING:
+    from octavo.config.load import (
+        ANY_TEXT,
+        DEFAULT_RECIPE,
+        all_keys,
+        check,
+        default_said,
+        flatten,
+        load_recipe,
+        may_be_text,
+        recipe_tree,
+        stored_recipe,
+        stored_tree,
+        to_yaml,
+    )
+    from octavo.config.overrides import (
+        apply_override,
+        apply_overrides,
+        apply_value,
+        apply_values,
+        override_key,
+        override_words,
+    )
+    from octavo.config.parts import PartConfig, PartOf, Strict, register
+    from octavo.config.plain import file_text, parse_yaml
+    from octavo.config.plugins import load_parts
+    from octavo.config.schema import Recipe, SamplingConfig
+    from octavo.config.shipped import cleaning_names, cleaning_steps, recipe_names, recipe_text
 
 __all__ = [
     "ANY_TEXT",
@@ -53,7 +60,6 @@ __all__ = [
     "override_key",
     "override_words",
     "parse_yaml",
-    "parts",
     "recipe_names",
     "recipe_text",
     "recipe_tree",
@@ -62,3 +68,16 @@ __all__ = [
     "stored_tree",
     "to_yaml",
 ]
+__getattr__ = lazily(
+    __name__,
+    {
+        "load": "ANY_TEXT DEFAULT_RECIPE all_keys check default_said flatten load_recipe may_be_text "
+        "recipe_tree stored_recipe stored_tree to_yaml",
+        "overrides": "apply_override apply_overrides apply_value apply_values override_key override_words",
+        "parts": "PartConfig PartOf Strict register",
+        "plain": "file_text parse_yaml",
+        "plugins": "load_parts",
+        "schema": "Recipe SamplingConfig",
+        "shipped": "cleaning_names cleaning_steps recipe_names recipe_text",
+    },
+)

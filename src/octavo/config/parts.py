@@ -78,13 +78,10 @@ _MODULES: dict[str, dict[str, str]] = {
     },
     "tokenizer": {
         "octavo.tasks.translation.separate": "separate",
-        "octavo.tokenizers.bpe": "bpe",
-        "octavo.tokenizers.byte": "byte",
-        "octavo.tokenizers.char": "char",
+        "octavo.tokenizers.config": "bpe byte char word",
         "octavo.tokenizers.gpt2": "gpt2",
         "octavo.tokenizers.huggingface": "huggingface",
         "octavo.tasks.records.symbols": "symbols",
-        "octavo.tokenizers.word": "word",
     },
     "batches": {
         "octavo.data.batches": "documents prefixes sliding windows",

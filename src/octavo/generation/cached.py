@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from octavo.generation.decoder import AHEAD, FullDecoder, Rows, Span
+from octavo.generation.decoder import AHEAD, Span
+from octavo.generation.full import FullDecoder, Rows
 from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import KeyValueCache
 from octavo.model.base import LanguageModel

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from octavo.generation.decoder import FullDecoder, Span
+from octavo.generation.decoder import Span
+from octavo.generation.full import FullDecoder
 from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import KeyValueCache
 from octavo.model.base import LanguageModel

@@ -14,79 +14,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from octavo.generation.sampling import Precision, Window, kept
-from octavo.model.base import LanguageModel
-from octavo.model.gpt import Cache
-from octavo.ngram.recent import Recent, Texts, compiled, recent_apart
-from octavo.training.device import autocast
 
-# What the texts of a decoder's slots have said so far, mixed in after the model: the same for every kind of
-# decoder.
-
-
-class Said:
-    """The texts, and the gate as it is now."""
-
-    def __init__(self, recent: Recent, slots: int) -> None:
-        self._recent, self._most = recent, recent.most
-        self._kept = recent.most + AHEAD  # which may be taken back
-        self._text = np.zeros((slots, 2 * self._kept), np.int32)
-        self._lengths = [0] * slots
-        self._gate, self._held = recent.gate()
-
-    @classmethod
-    def of(cls, model: LanguageModel, slots: int) -> Said | None:
-        """Of a model that counts it, if it does."""
-        recent = getattr(getattr(model, "counts", None), "recent", None)
-        return cls(recent, slots) if isinstance(recent, Recent) else None
-
-    def take(self, slot: int, ids: Sequence[int]) -> None:
-        """Count a token that a text goes on with."""
-        ids, length = ids[-self._kept :], self._lengths[slot]
-        row = self._text[slot]
-        if length + len(ids) > len(row):
-            kept = self._kept
-            row[:kept] = row[length - kept : length].copy()
-            length = kept
-        row[length : length + len(ids)] = ids
-        self._lengths[slot] = length + len(ids)
-
-    def free(self, slot: int) -> None:
-        self._lengths[slot] = 0
-
-    def take_back(self, slot: int, count: int) -> None:
-        self._lengths[slot] -= count
-
-    def copy(self, source: int, to: Sequence[int]) -> None:
-        """Other slots have the text of `source`."""
-        length = self._lengths[source]
-        self._text[list(to), :length] = self._text[source, :length]
-        for slot in to:
-            self._lengths[slot] = length
-
-    @torch.no_grad()
-    def mix(self, logs: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
-        """(n, V) logarithms of the mixture's probabilities, from the model's own after the texts of some slots, each
-        without so many of its last tokens."""
-        slots, without = np.array(places).T
-        ends = np.array(self._lengths)[slots] - without
-        spans = np.stack((slots, np.maximum(0, ends - self._most), ends), axis=1)
-        texts = Texts(self._text, spans, vocab_size=self._recent.vocab_size)
-        if compiled() is not None and logs.device.type == "cpu":
-            mixed = logs.clone(memory_format=torch.contiguous_format)
-            texts.predict(self._gate, mixed.numpy())
-            return mixed
-        return self._recent(logs.exp(), texts).log()
-
+if TYPE_CHECKING:
+    from octavo.generation.network import Network
+    from octavo.generation.said import Said
+    from octavo.model.base import LanguageModel
 
 Span = tuple[int, int, int]
 """A slot, and from which to before which place of its `text` it is to be read."""
+Logits = Any
+"""float32: a tensor, or of the kernel alone an array."""
 AHEAD = 8
 """Ids that are read into a slot as if one by one, at most."""
 
@@ -101,7 +43,12 @@ class Decoder(ABC):
     """Whether ids that are read in parts give the same bits as those that are read at once."""
 
     def __init__(
-        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
+        self,
+        model: LanguageModel | Network,
+        *,
+        slots: int,
+        precision: Precision = "float32",
+        window: Window = "slide",
     ) -> None:
         if slots < 1:
             raise ValueError(f"a decoder needs at least one slot, not {slots}")
@@ -110,9 +57,9 @@ class Decoder(ABC):
         self.keep = kept(self.context, window)
         self.text = np.zeros((slots, self.context), dtype=np.int32)
         self._lengths = [0] * slots  # how much of each row counts
-        self._said = Said.of(model, slots)
+        self._said = said_of(model, slots)
 
-    def feed(self, new: Mapping[int, Sequence[int]], *, ahead: Collection[int] = ()) -> Tensor:
+    def feed(self, new: Mapping[int, Sequence[int]], *, ahead: Collection[int] = ()) -> Logits:
         """Read `new[slot]` into each slot, after what it holds. Returns the logits (n, V) that follow, in that order.
 
         `ahead`: slots whose ids are read as if one by one; the logits that follow each of these ids are returned.
@@ -129,11 +76,11 @@ class Decoder(ABC):
             return self.read(spans)
         for slot, ids in new.items():
             self._said.take(slot, ids)
-        with recent_apart():
+        with self._said.apart():
             logs = self.read(spans)
         return self._said.mix(logs, [(slot, 0) for slot in new])
 
-    def _feed_ahead(self, new: Mapping[int, Sequence[int]], ahead: Collection[int]) -> Tensor:
+    def _feed_ahead(self, new: Mapping[int, Sequence[int]], ahead: Collection[int]) -> Logits:
         for slot in ahead:
             if len(new[slot]) > min(AHEAD, self.context - self._lengths[slot]):
                 raise ValueError(f"{len(new[slot])} ids cannot be read ahead into slot {slot}")
@@ -151,7 +98,7 @@ class Decoder(ABC):
             return self.read(spans)
         for slot, ids in new.items():
             self._said.take(slot, ids)
-        with recent_apart():
+        with self._said.apart():
             logs = self.read(spans)
         return self._said.mix(logs, places)
 
@@ -168,7 +115,7 @@ class Decoder(ABC):
         if self._said is not None:
             self._said.take_back(slot, count)
 
-    def feed_each(self, slot: int, ids: Sequence[int]) -> Tensor:
+    def feed_each(self, slot: int, ids: Sequence[int]) -> Logits:
         """Read ids into one slot. Returns the logits (n, V) that follow each of them, the last as `feed` gives them.
 
         Raises as `feed` does, and ValueError where the ids do not fit into the context any more.
@@ -179,13 +126,13 @@ class Decoder(ABC):
         span = self._take(slot, ids)
         if self._said is None:
             return self.read_each(span)
-        with recent_apart():
+        with self._said.apart():
             logs = self.read_each(span)
-        mixed = []
-        for token, row in zip(ids, logs, strict=True):
+        mixed = logs.clone()
+        for place, token in enumerate(ids):
             self._said.take(slot, [token])
-            mixed.append(self._said.mix(row[None], [(slot, 0)]))
-        return torch.cat(mixed)
+            mixed[place] = self._said.mix(logs[place : place + 1], [(slot, 0)])[0]
+        return mixed
 
     def _refuse(self, new: Mapping[int, Sequence[int]]) -> None:
         if not new:
@@ -251,11 +198,11 @@ class Decoder(ABC):
         return np.minimum(np.where(same.all(axis=1), len(some), same.argmin(axis=1)), self._lengths)
 
     @abstractmethod
-    def read(self, spans: Sequence[Span]) -> Tensor:
+    def read(self, spans: Sequence[Span]) -> Logits:
         """Logits (n, V) in float32 after each of these spans. What stands before a span is what was read last, or the
         span begins at 0; spans of one slot are of single ids, and follow each other."""
 
-    def read_each(self, span: Span) -> Tensor:
+    def read_each(self, span: Span) -> Logits:
         """Logits (n, V) in float32 after each id of a span."""
         slot, start, end = span
         return self.read([(slot, at, at + 1) for at in range(start, end)])
@@ -288,38 +235,11 @@ class Decoder(ABC):
         return slot, start, end
 
 
-# The slow twin: it reads the whole window of a slot anew for each token.
+def said_of(model: LanguageModel | Network, slots: int) -> Said | None:
+    """What texts have said so far, of a model that counts it."""
+    recent = getattr(getattr(model, "counts", None), "recent", None)
+    if recent is None:
+        return None
+    from octavo.generation.said import Said
 
-Rows = slice | list[int]
-"""Slots: side by side, or not."""
-
-
-class FullDecoder(Decoder):
-    """Remembers nothing but the ids, and reads slot by slot."""
-
-    in_parts = True
-
-    def __init__(
-        self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
-    ) -> None:
-        super().__init__(model, slots=slots, precision=precision, window=window)
-        self.device = next(model.parameters()).device
-        self._computing = model
-        if precision == "int8":
-            from octavo.generation.int8 import rounded
-
-            self._computing = rounded(model)
-        self._products = "float32" if precision == "int8" else precision
-
-    @torch.no_grad()
-    def read(self, spans: Sequence[Span]) -> Tensor:
-        return torch.cat([self.last(slice(slot, slot + 1), 0, end) for slot, _, end in spans])
-
-    def share(self, source: int, to: Sequence[int], length: int) -> None:
-        """The ids are all that there is."""
-
-    def last(self, rows: Rows, start: int, end: int, cache: Cache | None = None) -> Tensor:
-        """Logits (n, V) after the last of these places of each slot."""
-        tokens = torch.from_numpy(self.text[rows, start:end]).long().to(self.device)
-        with autocast(self._products, self.device):
-            return self._computing(tokens, cache)[:, -1].float()
+    return Said(recent, slots, ahead=AHEAD)

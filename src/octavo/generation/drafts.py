@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import median
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
 from octavo.generation.decoder import AHEAD, Decoder
-from octavo.ngram.kernel import Tables
-from octavo.ngram.mixture import Counts
+
+if TYPE_CHECKING:
+    from octavo.ngram.kernel import Tables
 
 MATCHES = (16, 8, 4, 2)
 """Lengths of the n-grams of a text so far that are looked up, the longest first."""
@@ -194,8 +195,9 @@ class Drafts:
     def of(cls, decoder: Decoder) -> Drafts | None:
         """None for a decoder that reads nothing ahead. Its slots must be empty."""
         counts = getattr(decoder.model, "counts", None)
-        ngrams = counts.ngrams if isinstance(counts, Counts) else lambda: None
-        return cls(decoder, ngrams) if decoder.foresees() else None
+        return (
+            cls(decoder, lambda: None if counts is None else counts.ngrams()) if decoder.foresees() else None
+        )
 
     def begin(self, texts: int) -> bool:
         """A pass over so many texts begins; whether to draft."""

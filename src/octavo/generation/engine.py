@@ -9,24 +9,28 @@ from itertools import islice
 from typing import TYPE_CHECKING, get_args
 
 from octavo.errors import InputError
-from octavo.generation.decoder import Decoder, FullDecoder
+from octavo.generation.decoder import Decoder
 from octavo.generation.drafts import Drafts
+from octavo.generation.network import Network
 from octavo.generation.sampling import Precision, Sampling
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
-from octavo.model.adapters import merged
-from octavo.model.base import LanguageModel
-from octavo.tokenizers import Tokenizer
 from octavo.util.memory import available_memory, refuse_beyond_memory, room
 
 if TYPE_CHECKING:
     from octavo.generation.constrain import Referee
+    from octavo.model.base import LanguageModel
+    from octavo.tokenizers import Tokenizer
 
 DRAWN = 28  # bytes for each entry of the vocabulary: logits, and in double what they are turned into
 WRITTEN = 1000  # bytes that a finished text takes at least
 
 
-def fastest_decoder(model: LanguageModel) -> type[Decoder]:
+def fastest_decoder(model: LanguageModel | Network) -> type[Decoder]:
     """What decodes this model fastest here, unless its kind names a decoder of its own."""
+    if isinstance(model, Network):
+        from octavo.generation.kernel import KernelDecoder
+
+        return KernelDecoder
     if model.decoder is not None:
         return model.decoder
     from octavo.generation.native import NativeDecoder
@@ -37,7 +41,11 @@ def fastest_decoder(model: LanguageModel) -> type[Decoder]:
 
     if RecordedDecoder.fits(model):
         return RecordedDecoder
+    from octavo.model.base import LanguageModel
+
     if type(model).new_cache is LanguageModel.new_cache:
+        from octavo.generation.full import FullDecoder
+
         return FullDecoder
     from octavo.generation.cached import CachedDecoder
 
@@ -53,7 +61,7 @@ class Engine:
 
     def __init__(
         self,
-        model: LanguageModel,
+        model: LanguageModel | Network,
         tokenizer: Tokenizer,
         *,
         precision: Precision = "float32",
@@ -161,7 +169,7 @@ class Engine:
     def _written(
         self, waiting: Iterator[Stream], at_once: int, sampling: Sampling, decoder: type[Decoder] | None
     ) -> Iterator[tuple[Sample, str]]:
-        model = merged(self.model.eval())
+        model = self.model if isinstance(self.model, Network) else _ready(self.model)
         kind = decoder or fastest_decoder(model)
         slots = kind(model, slots=at_once, precision=self.precision, window=sampling.window)
         streams = Streams(slots, sampling, Drafts.of(slots))
@@ -196,6 +204,12 @@ class Engine:
         refuse_beyond_memory(one, f"A text of {positions:,} tokens takes", remedy="fewer tokens")
         free = available_memory() or room()
         return sys.maxsize if free is None else max(1, free // 2 // one)
+
+
+def _ready(model: LanguageModel) -> LanguageModel:
+    from octavo.model.adapters import merged
+
+    return merged(model.eval())
 
 
 def in_order(samples: Iterable[Sample]) -> list[Sample]:

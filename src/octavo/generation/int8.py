@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from octavo.model.base import LanguageModel
+if TYPE_CHECKING:
+    from octavo.model.base import LanguageModel
 
 
-def in_bytes(weight: Tensor) -> tuple[Tensor, Tensor]:
+def in_bytes(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A matrix (rows, columns) as int8, and what the numbers of each row are to be multiplied by (rows)."""
-    weight = weight.detach()
-    scales = (weight.abs().amax(dim=1) / 127).clamp_min(torch.finfo(torch.float32).tiny)
-    return (weight / scales[:, None]).round().to(torch.int8), scales
+    scales = np.maximum(np.abs(weight).max(axis=1) / np.float32(127), np.finfo(np.float32).tiny)
+    return np.rint(weight / scales[:, None]).astype(np.int8), scales
 
 
 def rounded(model: LanguageModel) -> LanguageModel:
     """A copy whose linear layers hold what `in_bytes` leaves of their matrices. Embeddings stay, even tied ones."""
+    import torch
+    from torch import nn
+
     model = copy.deepcopy(model)
     for layer in model.modules():
         if isinstance(layer, nn.Linear):
-            whole, scales = in_bytes(layer.weight)
-            layer.weight = nn.Parameter(whole * scales[:, None], requires_grad=False)
+            whole, scales = in_bytes(layer.weight.detach().float().cpu().numpy())
+            weight = torch.from_numpy(whole * scales[:, None]).to(layer.weight)
+            layer.weight = nn.Parameter(weight, requires_grad=False)
     return model

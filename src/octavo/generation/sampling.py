@@ -1,18 +1,21 @@
-"""From logits to a token: pure functions on logits (B, V) and on numbers between 0 and 1 drawn elsewhere."""
+"""From logits to a token: pure functions on logits (B, V) and on numbers between 0 and 1 drawn elsewhere, in numpy.
+
+`on_device.py` has them for logits that lie on an accelerator.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-import torch
-from pydantic import ValidationError
-from torch import Tensor
+import numpy as np
 
-from octavo.config import SamplingConfig
 from octavo.errors import InputError
+
+if TYPE_CHECKING:
+    from octavo.config import SamplingConfig
 
 Window = Literal["slide", "crop"]
 
@@ -31,21 +34,39 @@ class Sampling:
     repetition_penalty: float = 1.0
     window: Window = "slide"
 
-    def choose(self, logits: Tensor, uniform: Tensor, seen: Tensor | None = None) -> Tensor:
+    def choose(self, logits: np.ndarray, uniform: np.ndarray, seen: np.ndarray | None = None) -> np.ndarray:
         """Token ids (B,) for logits (B, V), numbers `uniform` (B,) in [0, 1), and tokens `seen` (B, V, bool)."""
         if self.repetition_penalty != 1.0 and seen is not None:
             logits = penalized(logits, seen, self.repetition_penalty)
         if self.temperature == 0:
-            return logits.argmax(dim=-1)
-        # In double and below zero, so that the smallest temperature makes −∞ of them, not NaN.
-        logits = (logits - logits.amax(dim=-1, keepdim=True)).double() / self.temperature
-        if self.top_k is not None:
-            logits = keep_top_k(logits, self.top_k)
-        if self.top_p is not None:
-            logits = keep_top_p(logits, self.top_p)
-        if self.min_p is not None:
-            logits = keep_min_p(logits, self.min_p)
-        return draw(logits, uniform)
+            return logits.argmax(axis=-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # In double and below zero, so that the smallest temperature makes −∞ of them, not NaN.
+            logits = below_best(logits) / self.temperature
+            if self.top_k is not None:
+                logits = keep_top_k(logits, self.top_k)
+            if self.top_p is not None:
+                logits = keep_top_p(logits, self.top_p)
+            if self.min_p is not None:
+                logits = keep_min_p(logits, self.min_p)
+            return draw(logits, uniform)
+
+    def drawn(
+        self,
+        logits: np.ndarray,
+        uniform: np.ndarray,
+        *,
+        seen: np.ndarray | None = None,
+        allowed: np.ndarray | None = None,
+    ) -> tuple[list[int], list[float]]:
+        """What `choose` chooses, only of what is `allowed` (B, V, bool), and the log-probability that each had before
+        any of this."""
+        open_ones = logits if allowed is None else np.where(allowed, logits, np.float32(-math.inf))
+        chosen = self.choose(open_ones, uniform, seen)
+        with np.errstate(invalid="ignore"):
+            below = below_best(logits)
+            known = below[np.arange(len(logits)), chosen] - log_sums(below)
+        return chosen.tolist(), known.astype(np.float32).tolist()
 
 
 def kept(context: int, window: Window) -> int:
@@ -53,38 +74,58 @@ def kept(context: int, window: Window) -> int:
     return context if window == "crop" else max(1, context - max(1, context // 4))
 
 
-def penalized(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+def below_best(logits: np.ndarray) -> np.ndarray:
+    """Logits less the largest of their row, in double."""
+    return (logits - logits.max(axis=-1, keepdims=True)).astype(np.float64)
+
+
+def log_sums(below: np.ndarray) -> np.ndarray:
+    """(B,) how far log-probabilities are below `below_best`."""
+    return np.log(np.exp(below).cumsum(axis=-1)[:, -1])
+
+
+def log_probabilities(logits: np.ndarray) -> np.ndarray:
+    """(B, V) in float32."""
+    below = below_best(logits)
+    return (below - log_sums(below)[:, None]).astype(np.float32)
+
+
+def penalized(logits: np.ndarray, seen: np.ndarray, penalty: float) -> np.ndarray:
     """Logits of seen tokens moved down: divided by the penalty if positive, multiplied if negative."""
-    lowered = torch.where(logits > 0, logits / penalty, logits * penalty)
-    return torch.where(seen, lowered, logits)
+    with np.errstate(all="ignore"):
+        return np.where(seen, np.where(logits > 0, logits / penalty, logits * penalty), logits)
 
 
-def keep_top_k(logits: Tensor, k: int) -> Tensor:
+def keep_top_k(logits: np.ndarray, k: int) -> np.ndarray:
     """−∞ for all but the k largest (ties with the k-th stay)."""
-    smallest = logits.topk(min(k, logits.size(-1)), dim=-1).values[..., -1:]
-    return logits.masked_fill(logits < smallest, -math.inf)
+    size = logits.shape[-1]
+    smallest = np.partition(logits, size - min(k, size), axis=-1)[:, [size - min(k, size)]]
+    return np.where(logits < smallest, -math.inf, logits)
 
 
-def keep_top_p(logits: Tensor, p: float) -> Tensor:
+def keep_top_p(logits: np.ndarray, p: float) -> np.ndarray:
     """−∞ for all but the fewest largest that together hold probability p."""
-    ordered, order = logits.sort(dim=-1, descending=True, stable=True)
-    probabilities = ordered.softmax(dim=-1)
-    before = probabilities.cumsum(dim=-1) - probabilities  # what the more probable ones hold
-    dropped = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, order, before >= p)
-    return logits.masked_fill(dropped, -math.inf)
+    order = np.argsort(-logits, axis=-1, kind="stable")
+    probabilities = np.exp(below_best(np.take_along_axis(logits, order, axis=-1)))
+    probabilities /= probabilities.sum(axis=-1, keepdims=True)
+    before = probabilities.cumsum(axis=-1) - probabilities  # what the more probable ones hold
+    dropped = np.zeros(logits.shape, bool)
+    np.put_along_axis(dropped, order, before >= p, axis=-1)
+    return np.where(dropped, -math.inf, logits)
 
 
-def keep_min_p(logits: Tensor, p: float) -> Tensor:
+def keep_min_p(logits: np.ndarray, p: float) -> np.ndarray:
     """−∞ where the probability is below p times the largest."""
-    return logits.masked_fill(logits < logits.amax(dim=-1, keepdim=True) + math.log(p), -math.inf)
+    return np.where(logits < logits.max(axis=-1, keepdims=True) + math.log(p), -math.inf, logits)
 
 
-def draw(logits: Tensor, uniform: Tensor) -> Tensor:
-    """The tokens at which the summed probability passes `uniform`."""
-    total = logits.double().softmax(dim=-1).cumsum(dim=-1)  # (B, V)
-    target = uniform.double()[:, None] * total[:, -1:]
-    # searchsorted(right) never lands on a token of probability 0, whose sum equals that of the one before it.
-    return torch.searchsorted(total, target, right=True)[:, 0].clamp_max(logits.size(-1) - 1)
+def draw(below: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """The tokens at which the summed probability passes `uniform`, by logits in double, the largest of a row 0."""
+    total = np.exp(below).cumsum(axis=-1)  # (B, V)
+    target = uniform * total[:, -1]
+    # Never a token of probability 0, whose sum equals that of the one before it.
+    passed = (total <= target[:, None]).sum(axis=-1)
+    return np.minimum(passed, below.shape[-1] - 1)
 
 
 # How a run's model chooses tokens.
@@ -147,6 +188,8 @@ RECIPES = SamplingOptions()
 
 def sampling_of(settings: SamplingConfig, options: SamplingOptions = RECIPES) -> Sampling:
     """The way of choosing tokens by the recipe and `options`. Raises InputError for impossible ones."""
+    from pydantic import ValidationError
+
     values = {name: getattr(options, name) for name in Sampling.__dataclass_fields__}
     given = {name: value for name, value in values.items() if value is not None}
     try:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from octavo.generation.decoder import Decoder
 from octavo.generation.drafts import Drafts
@@ -19,6 +16,8 @@ from octavo.generation.sampling import Sampling
 from octavo.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from octavo.generation.constrain import Referee
 
 Prompt = str | Sequence[int]
@@ -168,9 +167,9 @@ class Streams:
         self._next: dict[int, Sequence[int]] = {}  # what a slot reads at the next step
         self._sources: dict[int, int] = {}  # of a slot whose prompt another one reads
         self._readers: dict[tuple[int, ...], int] = {}
-        self._seen: Tensor | None = None  # (slots, V)
+        self._seen: np.ndarray | None = None  # (slots, V)
         if sampling.repetition_penalty != 1.0:
-            self._seen = torch.zeros(decoder.slots, decoder.vocabulary, dtype=torch.bool)
+            self._seen = np.zeros((decoder.slots, decoder.vocabulary), bool)
 
     def __len__(self) -> int:
         """How many are being written."""
@@ -202,22 +201,26 @@ class Streams:
         logits = self._read(slots, drafts)
         by_row = streams if not drafts else with_drafts(self._writing, drafts)
         numbers = [stream.uniforms(1 + len(drafts.get(slot, ()))) for slot, stream in self._writing.items()]
-        uniform = torch.tensor([*chain.from_iterable(numbers)], dtype=torch.float64, device=logits.device)
-        allowed, stuck = _refereed(logits, by_row)
-        chosen = self.sampling.choose(allowed, uniform, self._seen_by(slots, drafts, logits.device))
-        known = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
-        drawn = torch.stack((chosen.double(), known.double())).tolist()  # the device is waited for once
-        tokens, row = [*map(int, drawn[0])], 0
+        uniform = np.array([*chain.from_iterable(numbers)])
+        allowed, stuck = _refereed(by_row, self.decoder.vocabulary)
+        how = {"seen": self._seen_by(slots, drafts), "allowed": allowed}
+        if isinstance(logits, np.ndarray):
+            tokens, known = self.sampling.drawn(logits, uniform, **how)
+        else:
+            from octavo.generation.on_device import drawn
+
+            tokens, known = drawn(self.sampling, logits, uniform, **how)
+        row = 0
         written = []
         for slot, stream in zip(slots, streams, strict=True):
             first, draft = row, drafts.get(slot, ())
             if draft:
                 row += 1 + len(draft)
-                count, text = stream.follow(draft, tokens[first:row], drawn[1][first:row])
+                count, text = stream.follow(draft, tokens[first:row], known[first:row])
                 self.decoder.take_back(slot, row - first - count)
             else:
                 row, count = row + 1, 1
-                text = stream.give_up() if first in stuck else stream.take(tokens[first], drawn[1][first])
+                text = stream.give_up() if first in stuck else stream.take(tokens[first], known[first])
             if self._seen is not None:
                 self._seen[slot, tokens[first : first + count]] = True
             written.append((stream, text))
@@ -229,26 +232,22 @@ class Streams:
             drafted.end()
         return written
 
-    def _seen_by(
-        self, slots: Sequence[int], drafts: Mapping[int, Sequence[int]], device: torch.device
-    ) -> Tensor | None:
+    def _seen_by(self, slots: Sequence[int], drafts: Mapping[int, Sequence[int]]) -> np.ndarray | None:
         """(n, V) what a repetition penalty is for, at each place of each draft."""
-        if self._seen is None:
-            return None
-        self._seen = self._seen.to(device)
-        if not drafts:
-            return self._seen[slots]
-        return torch.cat([seen_ahead(self._seen[slot], drafts.get(slot, ())) for slot in slots])
+        if self._seen is None or not drafts:
+            return None if self._seen is None else self._seen[slots]
+        return np.concatenate([seen_ahead(self._seen[slot], drafts.get(slot, ())) for slot in slots])
 
-    def _read(self, slots: list[int], drafts: Mapping[int, Sequence[int]]) -> Tensor:
-        """Logits (n, V) of the streams in these slots, at each place of their drafts, where a choice has its doubles:
-        not on every accelerator."""
+    def _read(self, slots: list[int], drafts: Mapping[int, Sequence[int]]) -> np.ndarray | Tensor:
+        """Logits (n, V) of the streams in these slots, at each place of their drafts; a tensor where the device that
+        has them can choose in doubles, as not every accelerator can."""
         if drafts:
             new = self._next | {slot: (*self._next[slot], *draft) for slot, draft in drafts.items()}
             logits = self.decoder.feed(new, ahead=drafts)
         else:
             logits = self.decoder.feed(self._next)
-        logits = logits if logits.device.type == "cuda" else logits.cpu()
+        if isinstance(logits, np.ndarray) or logits.device.type != "cuda":
+            logits = as_array(logits)
         if self._sources:
             for reader in set(self._sources.values()):
                 self.decoder.copy(
@@ -265,27 +264,31 @@ class Streams:
         heapq.heappush(self._free, slot)
 
 
+def as_array(logits: np.ndarray | Tensor) -> np.ndarray:
+    """A decoder's logits where the processor has them."""
+    return logits if isinstance(logits, np.ndarray) else logits.cpu().numpy()
+
+
 def with_drafts(streams: Mapping[int, Stream], drafts: Mapping[int, Sequence[int]]) -> list[Stream]:
     """The streams (by slot), each once and once more for each token of its draft."""
     return [stream for slot, stream in streams.items() for _ in range(1 + len(drafts.get(slot, ())))]
 
 
-def seen_ahead(seen: Tensor, draft: Sequence[int]) -> Tensor:
+def seen_ahead(seen: np.ndarray, draft: Sequence[int]) -> np.ndarray:
     """(n + 1, V) what a text has had, of which `seen` (V, bool) says it now, at each place of a draft of n tokens."""
-    rows = seen.repeat(len(draft) + 1, 1)
+    rows = np.tile(seen, (len(draft) + 1, 1))
     for place, token in enumerate(draft, 1):
         rows[place:, token] = True
     return rows
 
 
-def _refereed(logits: Tensor, streams: Sequence[Stream]) -> tuple[Tensor, set[int]]:
-    """Logits (n, V) with −∞ for what a stream's referee does not let through; and the rows where that is everything."""
+def _refereed(streams: Sequence[Stream], vocabulary: int) -> tuple[np.ndarray | None, set[int]]:
+    """(n, V) what the streams' referees let through, None without any; and the rows where that is nothing."""
     masks = {row: stream.game.mask() for row, stream in enumerate(streams) if stream.game is not None}
     stuck = {row for row, mask in masks.items() if not mask.any()}
     if not masks:
-        return logits, stuck
-    open_rows = [row for row in masks if row not in stuck]
-    allowed = logits.clone()
-    for row in open_rows:
-        allowed[row].masked_fill_(torch.from_numpy(~masks[row]).to(logits.device), -math.inf)
+        return None, stuck
+    allowed = np.ones((len(streams), vocabulary), bool)
+    for row in masks.keys() - stuck:
+        allowed[row] = masks[row]
     return allowed, stuck

@@ -21,6 +21,7 @@ from octavo.data.batches import Batches, SlidingConfig, Together
 from octavo.errors import CheckpointError, InputError
 from octavo.generation import Precision, Sampling
 from octavo.generation.engine import fastest_decoder
+from octavo.generation.streams import as_array
 from octavo.model.base import LanguageModel
 from octavo.run.data import batches_over
 from octavo.run.folder import RunFolder
@@ -292,12 +293,10 @@ def goes_on(
     fresh = torch.full((len(opening), 1), -1 if end is None else end)
     while new:
         writing = list(new)
-        uniform = torch.from_numpy(
-            random.random(len(opening))
-        )  # for all, so that no text depends on another's end
-        chosen = sampling.choose(decoder.feed(new), uniform[writing])
+        uniform = random.random(len(opening))  # for all, so that no text depends on another's end
+        chosen = sampling.choose(as_array(decoder.feed(new)), uniform[writing])
         fresh = fresh.clone()
-        fresh[writing, 0] = chosen
+        fresh[writing, 0] = torch.from_numpy(chosen)
         new = {slot: [token] for slot, token in zip(writing, chosen.tolist(), strict=True) if token != end}
         yield fresh
 

@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from octavo.generation.decoder import Decoder
 from octavo.generation.drafts import Drafts
-from octavo.generation.sampling import Sampling
-from octavo.generation.streams import Stream, seen_ahead
+from octavo.generation.sampling import Sampling, log_probabilities
+from octavo.generation.streams import Stream, as_array, seen_ahead
 
 Place = tuple["Job", Sequence[int]]
 """Of a text, after some tokens of its draft."""
@@ -56,7 +54,7 @@ class Adjustment:
     def __bool__(self) -> bool:
         return bool(self.bias or self.presence or self.frequency)
 
-    def apply(self, logits: Tensor, written: Sequence[int]) -> None:
+    def apply(self, logits: np.ndarray, written: Sequence[int]) -> None:
         """Change a row of logits (V,) in place."""
         for token, times in Counter(written).items():
             logits[token] -= self.presence + self.frequency * times
@@ -94,13 +92,13 @@ class Job:
         self.kept = self.best is not None or self.whole
         self.adjusted = bool(self.adjustment)
 
-    def keep(self, into: Scores, logs: Tensor, log_probability: float) -> None:
+    def keep(self, into: Scores, logs: np.ndarray, log_probability: float) -> None:
         """Note a token whose place had the log-probabilities `logs` (V,)."""
         into.log_probabilities.append(log_probability)
-        values, ids = logs.topk(min(self.best or 0, len(logs)))
-        into.best.append((ids.tolist(), values.tolist()))
+        ids = np.argsort(-logs, kind="stable")[: self.best] if self.best else np.empty(0, np.intp)
+        into.best.append((ids.tolist(), logs[ids].tolist()))
         if self.whole:
-            into.whole.append(logs.float().numpy(force=True).copy())
+            into.whole.append(logs.copy())
 
 
 @dataclass(eq=False)
@@ -116,7 +114,7 @@ class _Slot:
     number: int
     job: Job | None = None
     read: int | None = None
-    known: tuple[tuple[int, ...], Tensor] | None = None
+    known: tuple[tuple[int, ...], np.ndarray] | None = None
     used: int = 0
 
     @property
@@ -141,7 +139,7 @@ class Scheduler:
         self._writers: dict[int, _Slot] = {}
         self._waiting: dict[Hashable, deque[Job]] = {}
         self._active: Counter[Hashable] = Counter()
-        self._seen: dict[Job, Tensor] = {}  # (V,) what a repetition penalty is for
+        self._seen: dict[Job, np.ndarray] = {}  # (V,) what a repetition penalty is for
         self._samplings: WeakValueDictionary[Sampling, Sampling] = (
             WeakValueDictionary()
         )  # equal ones are the same
@@ -247,7 +245,7 @@ class Scheduler:
 
     # What is computed
 
-    def _computed(self, drafts: Mapping[int, Sequence[int]]) -> tuple[list[_Slot], Tensor]:
+    def _computed(self, drafts: Mapping[int, Sequence[int]]) -> tuple[list[_Slot], np.ndarray]:
         """The slots that know what comes next, and their logits (n, V), at each place of their drafts."""
         feeds: dict[int, Sequence[int]] = {}
         for slot in self._writers.values():
@@ -258,9 +256,10 @@ class Scheduler:
                 slot.known = None  # its window slides
         if drafts:  # then nothing else is read
             ahead = {number: (*ids, *drafts.get(number, ())) for number, ids in feeds.items()}
-            return [*self._writers.values()], self.decoder.feed(ahead, ahead=drafts).cpu()
+            return [*self._writers.values()], as_array(self.decoder.feed(ahead, ahead=drafts))
         if not self._readers:  # which is nearly always so, and faster
-            return [*self._writers.values()], self.decoder.feed(feeds).cpu() if feeds else torch.empty(0)
+            found = as_array(self.decoder.feed(feeds)) if feeds else np.empty(0, np.float32)
+            return [*self._writers.values()], found
         rows, read = self._parts()
         for slot, part in read:
             assert slot.job is not None
@@ -269,7 +268,7 @@ class Scheduler:
             else:
                 feeds[slot.number] = part
         if feeds:
-            rows |= zip(feeds, self.decoder.feed(feeds).cpu(), strict=True)
+            rows |= zip(feeds, as_array(self.decoder.feed(feeds)), strict=True)
         for slot, part in read:
             assert slot.job is not None and slot.read is not None
             slot.read += len(part)
@@ -277,16 +276,15 @@ class Scheduler:
             if slot.reads:
                 del rows[slot.number]
             elif len(slot.job.prompt) < self.decoder.context:
-                slot.known = slot.job.prompt, rows[slot.number].clone()
+                slot.known = slot.job.prompt, rows[slot.number].copy()
         self._writers |= {slot.number: slot for slot in self._readers if not slot.reads}
         self._readers = [slot for slot in self._readers if slot.reads]
-        return [self._slots[number] for number in rows], torch.stack(
-            [*rows.values()]
-        ) if rows else torch.empty(0)
+        found = np.stack([*rows.values()]) if rows else np.empty(0, np.float32)
+        return [self._slots[number] for number in rows], found
 
-    def _parts(self) -> tuple[dict[int, Tensor], list[tuple[_Slot, Sequence[int]]]]:
+    def _parts(self) -> tuple[dict[int, np.ndarray], list[tuple[_Slot, Sequence[int]]]]:
         """Slots that hold their whole prompt by a copy, and the logits (V,) after it; and what others read next."""
-        copied: dict[int, Tensor] = {}
+        copied: dict[int, np.ndarray] = {}
         read: list[tuple[_Slot, Sequence[int]]] = []
         room = self.part
         for place, slot in enumerate(self._readers):
@@ -322,7 +320,7 @@ class Scheduler:
                 return True
         return False
 
-    def _begin(self, slot: _Slot, job: Job) -> Tensor | None:
+    def _begin(self, slot: _Slot, job: Job) -> np.ndarray | None:
         """Take over what any slot holds of a prompt. Returns the logits (V,) after it where nothing is left to read."""
         sources = [] if job.with_prompt else [slot, *(one for one in self._slots if one is not slot)]
         for source in sources:
@@ -349,10 +347,10 @@ class Scheduler:
         slot.read = job.shared = first
         self.counts["shared"] += first
 
-    def _score(self, slot: _Slot, job: Job, part: Sequence[int]) -> Tensor:
+    def _score(self, slot: _Slot, job: Job, part: Sequence[int]) -> np.ndarray:
         """Read a part of a prompt, and note what the model thought of each token. Returns the logits (n, V)."""
-        logits = self.decoder.feed_each(slot.number, part).cpu()
-        logs = logits.log_softmax(dim=-1)
+        logits = as_array(self.decoder.feed_each(slot.number, part))
+        logs = log_probabilities(logits)
         scores = job.prompt_scores
         if not scores.log_probabilities:
             scores.log_probabilities.append(None)
@@ -365,7 +363,7 @@ class Scheduler:
     # What is written
 
     def _write(
-        self, slots: Sequence[_Slot], logits: Tensor, drafts: Mapping[int, Sequence[int]]
+        self, slots: Sequence[_Slot], logits: np.ndarray, drafts: Mapping[int, Sequence[int]]
     ) -> list[tuple[Job, str]]:
         jobs = [slot.job for slot in slots if slot.job is not None]
         places: list[Place] = [(job, ()) for job in jobs]
@@ -376,12 +374,10 @@ class Scheduler:
                 for job, draft in zip(jobs, own, strict=True)
                 for at in range(len(draft) + 1)
             ]
-        uniform = torch.tensor(
-            [job.stream.uniforms(len(before) + 1)[-1] for job, before in places], dtype=torch.float64
-        )
+        uniform = np.array([job.stream.uniforms(len(before) + 1)[-1] for job, before in places])
         chosen = self._chosen(places, logits, uniform)
-        logs = logits.log_softmax(dim=-1)
-        tokens, known = chosen.tolist(), logs.gather(1, chosen[:, None])[:, 0].tolist()
+        logs = log_probabilities(logits)
+        tokens, known = chosen.tolist(), logs[np.arange(len(chosen)), chosen].tolist()
         told, row = [], 0
         for slot, job in zip(slots, jobs, strict=True):
             first, draft, stream = row, drafts.get(slot.number, ()), job.stream
@@ -402,7 +398,7 @@ class Scheduler:
                 self._leave(slot)
         return told
 
-    def _chosen(self, places: Sequence[Place], logits: Tensor, uniform: Tensor) -> Tensor:
+    def _chosen(self, places: Sequence[Place], logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
         """A token for each place of each text; those that are sampled alike are sampled together."""
         groups: dict[int, list[int]] = {}
         adjusted = []
@@ -411,26 +407,26 @@ class Scheduler:
             if job.adjusted:
                 adjusted.append(row)
         if adjusted:
-            logits = logits.clone()
+            logits = logits.copy()
             for row in adjusted:
                 job, before = places[row]
                 job.adjustment.apply(logits[row], [*job.stream.sample.ids, *before])
         if len(groups) == 1:  # which is often so, and faster
             return self._choose(places, logits, uniform)
-        chosen = torch.empty(len(places), dtype=torch.long)
+        chosen = np.empty(len(places), np.int64)
         for rows in groups.values():
             chosen[rows] = self._choose([places[row] for row in rows], logits[rows], uniform[rows])
         return chosen
 
-    def _choose(self, places: Sequence[Place], logits: Tensor, uniform: Tensor) -> Tensor:
+    def _choose(self, places: Sequence[Place], logits: np.ndarray, uniform: np.ndarray) -> np.ndarray:
         sampling, seen = places[0][0].sampling, None
         if sampling.repetition_penalty != 1.0:
-            seen = torch.stack([seen_ahead(self._seen_by(job), before)[-1] for job, before in places])
+            seen = np.stack([seen_ahead(self._seen_by(job), before)[-1] for job, before in places])
         return sampling.choose(logits, uniform, seen)
 
-    def _seen_by(self, job: Job) -> Tensor:
+    def _seen_by(self, job: Job) -> np.ndarray:
         if job not in self._seen:
-            seen = self._seen[job] = torch.zeros(self.decoder.vocabulary, dtype=torch.bool)
+            seen = self._seen[job] = np.zeros(self.decoder.vocabulary, bool)
             seen[list(job.prompt)] = True
         return self._seen[job]
 

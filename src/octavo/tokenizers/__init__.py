@@ -1,15 +1,16 @@
 """Tokenizers: text to ids and back, behind one interface, saved with every model and loadable alone."""
 
-from octavo.tokenizers.base import (
-    StreamDecoder,
-    Tokenizer,
-    TokenizerConfig,
-    UnknownTextError,
-    build_tokenizer,
-    with_special,
-)
-from octavo.tokenizers.loading import load_tokenizer
-from octavo.tokenizers.pieces import encode_pieces
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from octavo.util.lazily import lazily
+
+if TYPE_CHECKING:
+    from octavo.tokenizers.base import StreamDecoder, Tokenizer, UnknownTextError, with_special
+    from octavo.tokenizers.config import TokenizerConfig, build_tokenizer
+    from octavo.tokenizers.loading import load_tokenizer
+    from octavo.tokenizers.pieces import encode_pieces
 
 __all__ = [
     "StreamDecoder",
@@ -21,3 +22,12 @@ __all__ = [
     "load_tokenizer",
     "with_special",
 ]
+__getattr__ = lazily(
+    __name__,
+    {
+        "base": "StreamDecoder Tokenizer UnknownTextError with_special",
+        "config": "TokenizerConfig build_tokenizer",
+        "loading": "load_tokenizer",
+        "pieces": "encode_pieces",
+    },
+)

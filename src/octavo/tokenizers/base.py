@@ -11,18 +11,16 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field
 
-from octavo.config.parts import PartConfig
 from octavo.errors import TokenizerError
-from octavo.util.records import json_text
+from octavo.util.json_text import json_text
 
 END_OF_TEXT = "<|endoftext|>"
 """The special token between documents, start and end at once, of every tokenizer but `word`."""
@@ -265,64 +263,6 @@ class Tokenizer(ABC):
         return id
 
 
-def _special_name(name: str) -> str:
-    if not name.isprintable() or any(character.isspace() for character in name):
-        raise ValueError(f"{name!r} cannot name a special token: use visible characters without spaces")
-    if name == UNKNOWN:
-        raise ValueError(f"{UNKNOWN} stands for text, so it is not special; see the option `unknown`")
-    return name
-
-
-SpecialName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_special_name)]
-
-
-def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"given twice: {', '.join(twice)}")
-    return names
-
-
-class TokenizerConfig(PartConfig):
-    """Base of every tokenizer's options."""
-
-    special: Annotated[tuple[SpecialName, ...], Field(max_length=1000), AfterValidator(_each_once)] = ()
-    """Names of special tokens, such as <|user|>, that are added after the vocabulary, those of them that the tokenizer
-    has not anyway. No text gives them: in a text their names are characters like any others."""
-
-    tokenizer: ClassVar[type[Tokenizer]]
-    trains_on: ClassVar[Literal["corpus", "train"] | None] = None
-    """Which text `build` reads: all of it, the training split, or none."""
-    merges: ClassVar[bool] = False
-    """Whether its tokens are known as merges of others (`Tokenizer.halves`)."""
-
-    @property
-    def sides(self) -> tuple[TokenizerConfig, TokenizerConfig]:
-        """The source's and the target's, of pairs."""
-        return self, self
-
-    def unfit(self, *, corpus: Any, batches: Any, model: Any, split: str, cleaned: bool) -> str | None:
-        """Why a recipe with these parts cannot have it, if it cannot."""
-        if getattr(batches, "merge_dropout", 0) and not any(side.merges for side in self.sides):
-            return "it has no merges that batches.merge_dropout could leave out; take tokenizer=bpe"
-        return None
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What decides the tokenizer besides the text, as plain data."""
-        plain = self.model_dump(mode="json")
-        return plain if self.special else {key: value for key, value in plain.items() if key != "special"}
-
-    @abstractmethod
-    def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> Tokenizer:
-        """Make the tokenizer, without what is to be added to it: `special.build_tokenizer` does both.
-
-        Args:
-            pieces: starts a fresh pass over the text, in pieces of bounded size that may be cut anywhere.
-            documents: whether the corpus has more than one document, so that a special token between them is needed.
-        """
-
-
 def _is_ours(path: Path) -> bool:
     """Whether a file is a tokenizer's header."""
     try:
@@ -480,10 +420,3 @@ def with_special(tokenizer: Tokenizer, names: Iterable[str]) -> Tokenizer:
         raise TokenizerError(f"{UNKNOWN} stands for text, so it is no special token.")
     inner = tokenizer.inner if isinstance(tokenizer, Extended) else tokenizer
     return Extended(inner, [*tokenizer.added, *lacking])
-
-
-def build_tokenizer(
-    config: TokenizerConfig, pieces: Callable[[], Iterator[str]], *, documents: bool
-) -> Tokenizer:
-    """The tokenizer of a text with the special tokens that its options name. Arguments as for `config.build`."""
-    return with_special(config.build(pieces, documents=documents), config.special)

@@ -8,26 +8,23 @@ space. Saved as a `tokenizer.json` that the library opens by itself, with Octavo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby, islice
 from json import loads
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 import numpy as np
-from pydantic import Field
 
-from octavo.config.parts import MOST, register
-from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, Tokenizer, TokenizerConfig, utf8
+from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, utf8
 from octavo.tokenizers.byte import ByteLevelTokenizer, byte_alphabet, from_alphabet
 from octavo.tokenizers.pieces import whole_words
 
-_PIECE = 1 << 12  # characters encoded at a time: small enough to keep the library's bookkeeping small
+PIECE = 1 << 12  # characters encoded at a time: small enough to keep the library's bookkeeping small
 
 # GPT-2's word pattern for text that is ASCII alone, where the standard library knows its classes of characters.
 _WORDS = re.compile(
     r"'(?:[sdmt]|ll|ve|re)| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\s+(?!\S)|\s+", re.ASCII
 ).findall
-_ENDLESS = re.compile(r"\S{256}")
 _KEPT = 1 << 17  # words whose ids are kept, of at most so many characters
 _LONGEST = 64
 _BATCH = 64  # pieces given to the library at once, which spreads them over the cores
@@ -72,7 +69,7 @@ class BPETokenizer(ByteLevelTokenizer):
     def encode(self, text: str) -> np.ndarray:
         utf8(text)
         parts = [np.zeros(0, np.int32)]
-        pieces = [text] if text.isascii() else whole_words([text], _PIECE)
+        pieces = [text] if text.isascii() else whole_words([text], PIECE)
         for ascii, alike in groupby(pieces, str.isascii):
             parts += (self._by_words if ascii else self._by_library)(alike)
         return np.concatenate(parts)
@@ -121,48 +118,3 @@ class _WordIds(dict[str, bytes]):
         if len(self) < _KEPT and len(word) <= _LONGEST:
             self[word] = ids
         return ids
-
-
-@register("tokenizer")
-class BPE(TokenizerConfig):
-    """Byte-level byte-pair encoding, learned from the training split; covers every text."""
-
-    kind: Literal["bpe"] = "bpe"
-    size: int = Field(4096, ge=257, le=2**20)
-    """Vocabulary: 256 bytes, the end of text and the merges; fewer where the text gives no more merges."""
-    min_frequency: int = Field(2, ge=1, le=MOST)
-    """How often a pair must occur to be merged."""
-
-    tokenizer: ClassVar[type[Tokenizer]] = BPETokenizer
-    trains_on: ClassVar[Literal["corpus", "train"] | None] = "train"
-    merges: ClassVar[bool] = True
-
-    def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> BPETokenizer:
-        """Learn the merges from the text."""
-        from tokenizers import Tokenizer as Encoder
-        from tokenizers import decoders, models, pre_tokenizers, trainers
-
-        encoder = Encoder(models.BPE())
-        encoder.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-        encoder.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=self.size,
-            min_frequency=self.min_frequency,
-            special_tokens=[END_OF_TEXT] if documents else [],
-            initial_alphabet=sorted(byte_alphabet()),
-            show_progress=False,
-        )
-        encoder.train_from_iterator(_short_words(whole_words(pieces(), _PIECE)), trainer)
-        return BPETokenizer(encoder.to_str())
-
-
-def _short_words(pieces: Iterator[str]) -> Iterator[str]:
-    """The same text with cuts in words of hundreds of characters, such as a genome's: the time that the library takes
-    to learn goes with the square of a word's length."""
-    for piece in pieces:
-        utf8(piece)
-        begin = 0
-        for run in _ENDLESS.finditer(piece):
-            yield piece[begin : run.end()]
-            begin = run.end()
-        yield piece[begin:]

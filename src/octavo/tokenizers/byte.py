@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self
 
 import numpy as np
-from pydantic import Field
 
-from octavo.config.parts import MOST, register
 from octavo.tokenizers.base import (
     CODE_POINTS,
     END_OF_TEXT,
     StreamDecoder,
     Tokenizer,
-    TokenizerConfig,
     code_points,
     printable,
     utf8,
@@ -136,35 +133,3 @@ class ByteTokenizer(ByteLevelTokenizer):
     @classmethod
     def _restore(cls, data: dict[str, Any], files: dict[str, bytes]) -> Self:
         return cls(documents=bool(data["documents"]), characters=data.get("characters", ""))
-
-
-@register("tokenizer")
-class Byte(TokenizerConfig):
-    """The 256 byte values of UTF-8, and frequent characters of several bytes as one token each; covers every text."""
-
-    kind: Literal["byte"] = "byte"
-    characters: int = Field(0, ge=0, le=100_000)
-    """Most characters beyond ASCII that get a token of their own: the most frequent ones of the training split. All
-    others are spelt in bytes."""
-    min_frequency: int = Field(10, ge=1, le=MOST)
-    """How often such a character must occur."""
-
-    tokenizer: ClassVar[type[Tokenizer]] = ByteTokenizer
-    trains_on: ClassVar[Literal["corpus", "train"] | None] = "train"
-
-    def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> ByteTokenizer:
-        """Count the characters of the text, which is not read where none gets a token."""
-        if not self.characters:
-            return ByteTokenizer(documents=documents)
-        counts = np.zeros(CODE_POINTS, np.int64)
-        for piece in pieces():
-            if not piece.isascii():
-                codes, found = np.unique(code_points(piece), return_counts=True)
-                counts[codes] += found
-        counts[:0x80] = counts[0xD800:0xE000] = (
-            0  # bytes already; halves of characters, which `encode` refuses
-        )
-        frequent = np.flatnonzero(counts >= self.min_frequency)
-        order = np.argsort(-counts[frequent], kind="stable")  # of equal ones the lower code point
-        chosen = np.sort(frequent[order[: self.characters]])
-        return ByteTokenizer(documents=documents, characters="".join(map(chr, chosen.tolist())))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterable
+from typing import Any, Self
 
 import numpy as np
 
-from octavo.config.parts import register
-from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
     CODE_POINTS,
     END_OF_TEXT,
     UNKNOWN,
     StreamDecoder,
     Tokenizer,
-    TokenizerConfig,
     UnknownTextError,
     code_points,
     printable,
@@ -99,30 +96,3 @@ class _CharDecoder(StreamDecoder):
 
     def push(self, id: int) -> str:
         return self.tokenizer._texts[self.tokenizer._check(id)]
-
-
-@register("tokenizer")
-class Char(TokenizerConfig):
-    """Every character of the corpus is a token, numbered in code point order."""
-
-    kind: Literal["char"] = "char"
-    unknown: Literal["error", "token"] = "error"
-    """What a character outside the vocabulary is: an error that names it, or the token <unk>."""
-
-    tokenizer: ClassVar[type[Tokenizer]] = CharTokenizer
-    trains_on: ClassVar[Literal["corpus", "train"] | None] = "corpus"
-
-    def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> CharTokenizer:
-        """Collect the characters of the text. Raises TokenizerError when there are none."""
-        seen = np.zeros(CODE_POINTS, bool)
-        ascii = b""  # those of it that were seen: nearly always all that a piece has
-        for piece in pieces():
-            if not piece.isascii():
-                seen[code_points(piece)] = True
-            elif new := set(piece.encode("ascii").translate(None, ascii)):
-                ascii += bytes(new)
-        seen[list(ascii)] = True
-        characters = "".join(map(chr, np.flatnonzero(seen).tolist()))
-        if not characters:
-            raise TokenizerError("The corpus is empty, so a char tokenizer has no characters to learn.")
-        return CharTokenizer(characters, documents=documents, unknown=self.unknown == "token")

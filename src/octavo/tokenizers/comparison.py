@@ -16,7 +16,8 @@ from typing import Any, cast
 from octavo.config import check
 from octavo.config.parts import PartOf
 from octavo.errors import ConfigError, CorpusError, OctavoError
-from octavo.tokenizers.base import Tokenizer, TokenizerConfig
+from octavo.tokenizers.base import Tokenizer
+from octavo.tokenizers.config import TokenizerConfig
 
 DEFAULT = ("char", "word", "bpe:512", "bpe:4096", "byte")
 HELD_OUT = 0.1

@@ -28,12 +28,12 @@ from octavo.tokenizers.base import (
     SIDECAR,
     StreamDecoder,
     Tokenizer,
-    TokenizerConfig,
     UnknownTextError,
     printable,
     utf8,
 )
 from octavo.tokenizers.byte import ByteDecoder, byte_alphabet, from_alphabet
+from octavo.tokenizers.config import TokenizerConfig
 from octavo.tokenizers.pieces import whole_words
 
 SETTINGS = "tokenizer_config.json"

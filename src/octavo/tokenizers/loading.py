@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from octavo.config.parts import PartOf, kinds, parts
 from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
     FORMAT,
@@ -15,11 +15,17 @@ from octavo.tokenizers.base import (
     SIDECAR,
     VERSION,
     Tokenizer,
-    TokenizerConfig,
     body_hash,
     sha256,
     with_special,
 )
+
+OWN = {
+    "bpe": ("octavo.tokenizers.bpe", "BPETokenizer"),
+    "byte": ("octavo.tokenizers.byte", "ByteTokenizer"),
+    "char": ("octavo.tokenizers.char", "CharTokenizer"),
+    "word": ("octavo.tokenizers.word", "WordTokenizer"),
+}
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -48,10 +54,9 @@ def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
     """The tokenizer whose files `read` gives; messages say that they stand in `folder`."""
     header, path = _read_header(read, folder)
     kind = header["kind"]
-    config = PartOf("tokenizer").named(kind)
-    named = config.tokenizer if config is not None and issubclass(config, TokenizerConfig) else None
-    found = named if named is not None else of_a_task(kind)
-    if found is None:
+    if (found := own(kind) or of_a_part(kind) or of_a_task(kind)) is None:
+        from octavo.config.parts import kinds
+
         raise TokenizerError(
             f"{path} is of kind {kind!r}, which this Octavo does not have ({', '.join(kinds('tokenizer'))}).",
             remedy="Update Octavo to the version that wrote it.",
@@ -70,8 +75,27 @@ def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
         raise _damaged(path, f"{type(error).__name__}: {error}") from error
 
 
+def own(kind: str) -> type[Tokenizer] | None:
+    """One of the kinds that are found without reading any options; None if it is none of them."""
+    if kind not in OWN:
+        return None
+    module, name = OWN[kind]
+    return getattr(importlib.import_module(module), name)
+
+
+def of_a_part(kind: str) -> type[Tokenizer] | None:
+    """The kind that a recipe names; None if none has this name."""
+    from octavo.config.parts import PartOf
+    from octavo.tokenizers.config import TokenizerConfig
+
+    config = PartOf("tokenizer").named(kind)
+    return config.tokenizer if config is not None and issubclass(config, TokenizerConfig) else None
+
+
 def of_a_task(name: str) -> type[Tokenizer] | None:
     """The kind that a task encodes its data by, which no recipe names; None if none has this one."""
+    from octavo.config.parts import parts
+
     own = (getattr(task, "tokenizer", None) for task in parts("task").values())
     return next((kind for kind in own if kind is not None and kind.kind == name), None)
 

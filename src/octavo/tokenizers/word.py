@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
-from pydantic import Field, model_validator
 
-from octavo.config.parts import MOST, FilePath, register
 from octavo.corpus.words import MARKS, WORD
-from octavo.errors import TokenizerError
 from octavo.tokenizers.base import (
     UNKNOWN,
     StreamDecoder,
     Tokenizer,
-    TokenizerConfig,
     UnknownTextError,
     printable,
 )
-from octavo.tokenizers.pieces import whole_words
 
 START, END = "<sos>", "<eos>"
 LINE_BREAK = "\n"
 
-_PATTERNS = {
+PATTERNS = {
     "fold": re.compile(rf"{WORD}|{UNKNOWN}|[{MARKS}]"),
     "keep": re.compile(rf"{WORD}|{UNKNOWN}|[{MARKS}]|{LINE_BREAK}"),
 }
@@ -57,7 +51,7 @@ class WordTokenizer(Tokenizer):
     kind = "word"
 
     def __init__(self, words: Sequence[str], *, lowercase: bool, lines: str, unknown: bool) -> None:
-        self._find = _PATTERNS[lines].findall
+        self._find = PATTERNS[lines].findall
         for word in words:
             if self._find(word) != [word] or (lowercase and word != word.lower()):
                 raise ValueError(f"{word!r} is not a word as this tokenizer reads words")
@@ -148,80 +142,3 @@ class _WordDecoder(StreamDecoder):
             self.open.clear()
             return True, True
         return token in CLOSING or (token == self.last == DASH), token in OPENING
-
-
-@register("tokenizer")
-class Word(TokenizerConfig):
-    """Every word and every punctuation mark is a token, with <sos> and <eos> around each document."""
-
-    kind: Literal["word"] = "word"
-    size: int | None = Field(None, ge=1, le=MOST)
-    """How many words and marks to keep, the most frequent first; null keeps all."""
-    words: list[str] | FilePath | None = None
-    """A closed vocabulary instead: a list of words, or a text file with one word a line."""
-    lowercase: bool = False
-    """Put the text into lower case."""
-    lines: Literal["fold", "keep"] = "fold"
-    """Line breaks: treated as spaces, or kept as tokens."""
-    unknown: Literal["error", "token"] = "error"
-    """What a word outside the vocabulary is: an error that names it, or the token <unk>."""
-
-    tokenizer: ClassVar[type[Tokenizer]] = WordTokenizer
-    trains_on: ClassVar[Literal["corpus", "train"] | None] = "corpus"
-
-    @model_validator(mode="after")
-    def _one_vocabulary(self) -> Self:
-        if self.size is not None and self.words is not None:
-            raise ValueError("`words` is the whole vocabulary, so `size` has no effect; give one of the two")
-        return self
-
-    def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> WordTokenizer:
-        """Take the closed list, or count the words of the text; ties are broken alphabetically.
-
-        Raises TokenizerError when there are no words, or when a listed one is not one token.
-        """
-        words = self._frequent(pieces()) if self.words is None else self._listed(self.words)
-        if not words:
-            raise TokenizerError("There are no words to make a vocabulary of.")
-        return WordTokenizer(
-            words, lowercase=self.lowercase, lines=self.lines, unknown=self.unknown == "token"
-        )
-
-    def _frequent(self, pieces: Iterable[str]) -> list[str]:
-        find = _PATTERNS[self.lines].findall
-        spelled: Counter[str] = Counter()
-        for piece in whole_words(pieces):
-            spelled.update(find(piece))
-        counts: Counter[str] = Counter()
-        for word, count in spelled.items():
-            counts[word.lower() if self.lowercase else word] += count
-        if self.unknown == "token":
-            counts.pop(UNKNOWN, None)
-        return sorted(counts, key=lambda word: (-counts[word], word))[: self.size]
-
-    def _listed(self, words: list[str] | Path) -> list[str]:
-        find = _PATTERNS[self.lines].findall
-        listed = _read_words(words) if isinstance(words, Path) else words
-        if self.lowercase:
-            listed = [word.lower() for word in listed]
-        specials = {START, END} | ({UNKNOWN} if self.unknown == "token" else set())
-        kept = [word for word in dict.fromkeys(listed) if word not in specials]
-        wrong = [word for word in kept if find(word) != [word]]
-        if wrong:
-            shown = ", ".join(f"'{printable(word)}'" for word in wrong[:10])
-            raise TokenizerError(
-                f"{len(wrong)} entries of the word list are not one word or one punctuation mark: {shown}.",
-                remedy="List each word and each mark by itself, without spaces.",
-            )
-        return kept
-
-
-def _read_words(path: Path) -> list[str]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenizerError(
-            f"The word list {path} cannot be read: {error}.",
-            remedy="Give tokenizer.words a UTF-8 text file with one word a line.",
-        ) from error
-    return [line.strip() for line in text.split("\n") if line.strip()]

@@ -1,5 +1,4 @@
-"""JSON as it is written and read: results are dataclasses, whose fields are the keys; no NaN goes in, and what a
-program wrote down earlier is held against a shape before anybody looks into it.
+"""JSON as it is read: what a program wrote down earlier is held against a shape before anybody looks into it.
 
 A shape is mostly a `Record`: the keys that readers rely on, each with its type and bounds. Further keys are let
 through. What is read stays plain data, in the file's own order.
@@ -7,20 +6,18 @@ through. What is read stays plain data, in the file's own order.
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from octavo.errors import CheckpointError, OctavoError
 from octavo.util.files import file_hash
+from octavo.util.json_text import OPTIONAL as OPTIONAL
+from octavo.util.json_text import json_text as json_text
+from octavo.util.json_text import plain as plain
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
 """A number of things; no more than a double can count."""
@@ -33,6 +30,9 @@ class Record(BaseModel):
     """Base of all shapes: no conversions. Of fields with a default, the file need not have the key."""
 
     model_config = ConfigDict(extra="allow", strict=True, defer_build=True)
+
+    only_set: ClassVar[bool] = True
+    """See `json_text.plain`."""
 
 
 class FileRecord(Record):
@@ -63,47 +63,6 @@ Shape = Any
 """A `Record`, or a type such as `dict[str, Count]`."""
 
 AnyRecord: Shape = dict[str, Any]
-
-
-OPTIONAL = MappingProxyType({"optional": True})
-"""Metadata of a dataclass's field: JSON has it only where it is not None."""
-
-
-def plain(data: Any) -> Any:
-    """A result as JSON values: of a dataclass its fields, of a config its settings, of a path its text."""
-    if data is None or isinstance(data, (str, int, float)):
-        return data
-    if is_dataclass(data) and not isinstance(data, type):
-        pairs = ((one, getattr(data, one.name)) for one in fields(data))
-        return {
-            one.name: plain(value)
-            for one, value in pairs
-            if value is not None or not one.metadata.get("optional")
-        }
-    if isinstance(data, BaseModel):
-        return data.model_dump(mode="json", exclude_unset=isinstance(data, Record))
-    if isinstance(data, Mapping):
-        return {str(key): plain(value) for key, value in data.items()}
-    if isinstance(data, (list, tuple)):
-        return [plain(one) for one in data]
-    return str(data) if isinstance(data, Path) else data
-
-
-def json_text(data: Any, **options: Any) -> str:
-    """A result as JSON (RFC 8259), which has no NaN and no infinity: such a figure becomes null. Options are those of
-    `json.dumps`."""
-    try:
-        return json.dumps(data, allow_nan=False, **options)  # as most results are, and fast
-    except (TypeError, ValueError):
-        return json.dumps(_finite(plain(data)), allow_nan=False, **options)
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, float):
-        return data if math.isfinite(data) else None
-    if isinstance(data, dict):
-        return {key: _finite(value) for key, value in data.items()}
-    return [_finite(one) for one in data] if isinstance(data, (list, tuple)) else data
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -9,6 +11,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
+
+
+def threads() -> int:
+    """How many compute at once: as torch would, where it is in this process, else what OMP_NUM_THREADS says, or one for
+    each processor that the process may use."""
+    if (known := getattr(sys.modules.get("torch"), "get_num_threads", None)) is not None:
+        return known()
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 
 _WAITING = 4  # calls that may wait, so that memory stays bounded
 

@@ -236,12 +236,14 @@ def test_a_text_is_read_as_what_counting_predicts_better(
     words = ["".join(random.choice(list("abcdefghijklmnop"), 9)) for _ in range(300)]
     text = written(tmp_path, " ".join(random.choice(words, 20_000)))
     if compiled() is not None:
-        (mixed, *_), (other, *_) = facts.readings(text, (), QUIET)
-        assert mixed.tokenizer["kind"] == "byte" and 0.82 < mixed.counted < other.counted * (1 + MARGIN)
+        ((mixed, *_),) = facts.readings(text, (), QUIET)
+        assert mixed.tokenizer["kind"] == "byte" and mixed.counted > 0.82
     monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     (pairs, *_), (other, *_) = facts.readings(text, (), QUIET)
     assert pairs.tokenizer["kind"] == "bpe" and other.counted > pairs.counted
     assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
+    if compiled() is not None:
+        assert mixed.counted < pairs.counted * (1 + MARGIN)
     letters = written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000)))
     (first, *_), (other, *_) = facts.readings(letters, (), QUIET)
     assert first.tokenizer["kind"] == "byte" and other.counted >= first.counted
@@ -262,6 +264,7 @@ def test_a_text_that_a_mixer_cannot_read_in_time_is_counted_by_ngrams(
 
 def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two readings that are as good, bytes are taken."""
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
 
@@ -296,6 +299,7 @@ def test_bytes_of_a_long_text_are_left_out_sooner_for_they_take_longer_and_are_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
 
     def tried(seconds: float) -> list[str]:

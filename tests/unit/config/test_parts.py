@@ -58,9 +58,9 @@ def test_a_recipe_imports_the_parts_that_it_names_and_no_others() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = done.stdout.split()
-    assert "octavo.tokenizers.byte" in found and "octavo.model.norms" in found
+    assert "octavo.tokenizers.config" in found and "octavo.model.norms" in found
     assert not [name for name in found if re.match(r"octavo\.(synthetic|tuning|llm_corpus|tasks)\.", name)]
-    assert "octavo.tokenizers.char" not in found
+    assert "octavo.tokenizers.gpt2" not in found
 
 
 class Holder(Strict):

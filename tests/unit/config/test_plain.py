@@ -16,14 +16,13 @@ from octavo.config import (
     check,
     load_recipe,
     parse_yaml,
-    parts,
     plain,
     recipe_names,
     recipe_text,
     stored_recipe,
     to_yaml,
 )
-from octavo.config.parts import ROOMS, PartOf
+from octavo.config.parts import ROOMS, PartOf, parts
 from octavo.errors import ConfigError
 from octavo.studies.spec import study_names, study_text
 

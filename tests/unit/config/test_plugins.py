@@ -12,8 +12,8 @@ from typing import Literal
 
 import pytest
 
-from octavo.config import check, parts, plugins, register
-from octavo.config.parts import PartConfig, registered, restore
+from octavo.config import check, plugins, register
+from octavo.config.parts import PartConfig, parts, registered, restore
 from octavo.config.plugins import changed_parts, how_to_load, load_parts, load_told_parts
 from octavo.errors import ConfigError
 from octavo.util.processes import TOLD, plain_environment

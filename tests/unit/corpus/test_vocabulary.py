@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from octavo.corpus.sources import FilesSource
 from octavo.corpus.vocabulary import chosen_size, count_vocabulary
 from octavo.errors import ConfigError, CorpusError
-from octavo.tokenizers.word import Word
+from octavo.tokenizers.config import Word
 from unit.corpus.cleaning.common import Result, Texts
 
 WORDS = st.lists(st.sampled_from("one two three four five six".split()), min_size=1, max_size=6).map(" ".join)

@@ -11,7 +11,8 @@ import pytest
 from octavo.errors import InputError
 from octavo.evaluation.compare_tokens import Part, Where, cells, difference_text, error_of, parts, words_of
 from octavo.evaluation.score import TokenLosses
-from octavo.tokenizers.char import Char, CharTokenizer
+from octavo.tokenizers.char import CharTokenizer
+from octavo.tokenizers.config import Char
 from octavo.util.records import plain
 
 TEXT = ("the cat saw the dog. " * 60)[:1200]

@@ -16,9 +16,9 @@ from octavo.explain.page_model import as_packed
 from octavo.tasks.records.symbols import SymbolTokenizer
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import UnknownTextError, with_special
-from octavo.tokenizers.bpe import BPE
 from octavo.tokenizers.byte import ByteTokenizer
 from octavo.tokenizers.char import CharTokenizer
+from octavo.tokenizers.config import BPE
 from octavo.tokenizers.word import WordTokenizer
 from unit.explain.conftest import READY
 from unit.explain.subjects import TEXT, subject

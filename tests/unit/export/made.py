@@ -18,7 +18,7 @@ from octavo.export.targets.base import Parcel
 from octavo.export.weights import weights_of
 from octavo.model.base import build_model
 from octavo.tokenizers import Tokenizer
-from octavo.tokenizers.base import build_tokenizer
+from octavo.tokenizers.config import build_tokenizer
 from octavo.util.records import json_text
 
 TEXT = "\n".join(

@@ -17,7 +17,7 @@ from octavo.export.targets.base import Parcel
 from octavo.export.weights import weights_of
 from octavo.model.base import build_model
 from octavo.run.run import Run
-from octavo.tokenizers.base import build_tokenizer
+from octavo.tokenizers.config import build_tokenizer
 
 gguf = pytest.importorskip("gguf")
 

@@ -12,8 +12,8 @@ from graphs import Graph, play_graphs
 from octavo.config.parts import parts
 from octavo.generation import Engine, Sampling
 from octavo.generation.cuda_graph import RecordedDecoder
-from octavo.generation.decoder import FullDecoder
 from octavo.generation.engine import fastest_decoder
+from octavo.generation.full import FullDecoder
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT

@@ -13,15 +13,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from octavo.config import SamplingConfig
 from octavo.config.parts import parts
 from octavo.generation import Decoder, Engine, Sampling, TextRequest, native
 from octavo.generation import drafts as module
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import AHEAD, FullDecoder
+from octavo.generation.decoder import AHEAD
 from octavo.generation.drafts import MATCHES, Drafts, Guess, Pace, Rate, TextSoFar
 from octavo.generation.engine import in_order
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
-from octavo.generation.sampling import SamplingConfig
 from octavo.generation.streams import Sample, Stream, seen_ahead
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
@@ -311,7 +312,7 @@ def test_a_text_that_repeats_itself_takes_fewer_passes(
 
 
 def test_what_was_seen_grows_along_a_draft() -> None:
-    seen = torch.tensor([True, False, False, False])
+    seen = np.array([True, False, False, False])
     assert seen_ahead(seen, (2, 2, 1)).tolist() == [
         [True, False, False, False],
         [True, False, True, False],

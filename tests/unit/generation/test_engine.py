@@ -16,7 +16,7 @@ from octavo.config.parts import parts
 from octavo.errors import TokenizerError
 from octavo.generation import Decoder, Engine, Sample, Sampling, TextRequest, native
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import FullDecoder
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig

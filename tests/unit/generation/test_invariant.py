@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from octavo.generation import cached
 from octavo.generation.cached import BatchInvariantLinear, CachedDecoder, agreeing, turned
-from octavo.generation.decoder import FullDecoder
+from octavo.generation.full import FullDecoder
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT

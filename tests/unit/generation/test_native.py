@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from octavo.config import load_recipe
-from octavo.generation import Decoder, native
-from octavo.generation.decoder import FullDecoder
+from octavo.generation import Decoder
+from octavo.generation import kernel as native
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.base import build_model
 from octavo.model.gpt import GPT

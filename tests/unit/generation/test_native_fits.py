@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from octavo.generation import kernel as described
 from octavo.generation import native
-from octavo.generation import native as described
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.native import NativeDecoder

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from octavo.generation import Decoder, Precision, native
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import AHEAD, FullDecoder
+from octavo.generation.decoder import AHEAD
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.generation.sampling import Window
 from octavo.model.base import build_model

@@ -16,8 +16,8 @@ from octavo.config.parts import parts
 from octavo.errors import InputError, TokenizerError
 from octavo.generation import Decoder, Engine, Sample, Sampling, TextRequest, engine, native
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import FullDecoder
 from octavo.generation.engine import in_order
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig

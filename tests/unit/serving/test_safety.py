@@ -232,7 +232,7 @@ def test_a_client_that_does_not_read_is_cut(impatient: str) -> None:
         one.connect(("127.0.0.1", int(impatient.rpartition(":")[2])))
         one.sendall(request({**LONG, "stream": True, "logprobs": 20}))
         until(lambda: figure(client, "cancelled_total") == 1)
-        assert figure(client, "slots_in_use") == 0
+        until(lambda: figure(client, "slots_in_use") == 0)  # it goes after the step that is being computed
 
 
 def test_a_client_that_dies_is_cancelled(client: httpx2.Client, address: str, opened: Opened) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from octavo.config.parts import parts
 from octavo.generation import Decoder, Engine, Sample, Sampling, TextRequest, native
 from octavo.generation.cached import CachedDecoder
-from octavo.generation.decoder import FullDecoder
+from octavo.generation.full import FullDecoder
 from octavo.generation.native import NativeDecoder
 from octavo.generation.streams import Stream
 from octavo.model.base import build_model

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from octavo.errors import TokenizerError
-from octavo.tokenizers import bpe, load_tokenizer
+from octavo.tokenizers import bpe, config, load_tokenizer
+from octavo.tokenizers.config import BPE
 
 TEXT = "The bird's small nest stands high. It isn't 1984, they'll say:  the small bird flies!\n" * 20
 
 
 def build(text: str = TEXT, *, documents: bool = True, **options) -> bpe.BPETokenizer:
-    return bpe.BPE(**({"size": 290} | options)).build(lambda: iter([text]), documents=documents)
+    return BPE(**({"size": 290} | options)).build(lambda: iter([text]), documents=documents)
 
 
 LEARNED = build()
@@ -49,15 +50,15 @@ def test_words_of_any_length_are_learned_in_short_ones():
     assert learned.vocab_size == 300
     assert learned.decode(learned.encode(genome)) == genome
     pieces = ["a genome: " + genome[:1000], " and words\n", "", "é" * 300]
-    cut = list(bpe._short_words(iter(pieces)))
+    cut = list(config._short_words(iter(pieces)))
     assert "".join(cut) == "".join(pieces)
     assert len(cut) == 8 and max(map(len, cut)) < 300
-    assert list(bpe._short_words(iter([TEXT]))) == [TEXT]
+    assert list(config._short_words(iter([TEXT]))) == [TEXT]
 
 
 def test_size_below_the_bytes_is_refused():
     with pytest.raises(ValidationError):
-        bpe.BPE(size=256)
+        BPE(size=256)
 
 
 @given(st.text())
@@ -72,7 +73,7 @@ _awkward = st.text(alphabet="ab1.'sl \n\t\r\u00a0\u1680\u180e\u2003\u3000\x1c\x8
 @given(_awkward)
 def test_cutting_never_changes_ids(text):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bpe, "_PIECE", 3)
+        patch.setattr(bpe, "PIECE", 3)
         patch.setattr(bpe, "_BATCH", 2)
         assert LEARNED.encode(text).tolist() == whole(text)
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from octavo.errors import TokenizerError
 from octavo.tokenizers import load_tokenizer
-from octavo.tokenizers.byte import Byte, ByteTokenizer
+from octavo.tokenizers.byte import ByteTokenizer
+from octavo.tokenizers.config import Byte
 
 BYTES = ByteTokenizer(documents=True)
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from octavo.errors import TokenizerError
 from octavo.tokenizers import UnknownTextError, load_tokenizer
-from octavo.tokenizers.char import Char, CharTokenizer
+from octavo.tokenizers.char import CharTokenizer
+from octavo.tokenizers.config import Char
 
 
 def build(text: str, *, documents: bool = False, **options) -> CharTokenizer:

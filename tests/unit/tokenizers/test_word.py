@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from octavo.errors import TokenizerError
 from octavo.tokenizers import UnknownTextError
-from octavo.tokenizers.word import Word, WordTokenizer
+from octavo.tokenizers.config import Word
+from octavo.tokenizers.word import WordTokenizer
 
 
 def build(text: str, **options) -> WordTokenizer:

@@ -10,8 +10,8 @@ from octavo.model.config import GPTConfig
 from octavo.tasks.chat.preference_batches import PreferenceBatches, PreferencesConfig
 from octavo.tasks.chat.turns import ByTemplate
 from octavo.tokenizers import build_tokenizer, with_special
-from octavo.tokenizers.byte import Byte
 from octavo.tokenizers.chat import CHAT_TOKENS
+from octavo.tokenizers.config import Byte
 
 TOKENIZER = with_special(build_tokenizer(Byte(), lambda: iter(()), documents=True), CHAT_TOKENS)
 CONTEXT = 32

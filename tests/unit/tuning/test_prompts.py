@@ -14,8 +14,8 @@ from octavo.errors import CorpusError, InputError, TokenizerError
 from octavo.tasks.chat.prompts import Question, held_out, question
 from octavo.tasks.chat.turns import ByTemplate
 from octavo.tokenizers import Tokenizer, build_tokenizer, with_special
-from octavo.tokenizers.char import Char
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate
+from octavo.tokenizers.config import Char
 from octavo.tuning.prompts import (
     START,
     fitting,

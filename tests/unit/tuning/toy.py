@@ -13,7 +13,7 @@ from octavo.model.config import GPTConfig
 from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer, with_special
 from octavo.tokenizers.chat import CHAT_TOKENS
-from octavo.tokenizers.word import Word
+from octavo.tokenizers.config import Word
 from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import Reward
 from octavo.tuning.rollouts import Rollouts, Way

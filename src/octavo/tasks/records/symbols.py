@@ -14,14 +14,8 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from octavo.config.parts import register
-from octavo.tokenizers.base import (
-    END_OF_TEXT,
-    StreamDecoder,
-    Tokenizer,
-    TokenizerConfig,
-    UnknownTextError,
-    printable,
-)
+from octavo.tokenizers.base import END_OF_TEXT, StreamDecoder, Tokenizer, UnknownTextError, printable
+from octavo.tokenizers.config import TokenizerConfig
 
 _DIGITS = 10  # more than the largest vocabulary has
 

@@ -15,14 +15,8 @@ from pydantic import Field, model_validator
 
 from octavo.config.parts import PartOf, register
 from octavo.errors import TokenizerError
-from octavo.tokenizers.base import (
-    StreamDecoder,
-    Tokenizer,
-    TokenizerConfig,
-    UnknownTextError,
-    Vocabulary,
-    build_tokenizer,
-)
+from octavo.tokenizers.base import StreamDecoder, Tokenizer, UnknownTextError, Vocabulary
+from octavo.tokenizers.config import TokenizerConfig, build_tokenizer
 from octavo.tokenizers.loading import restored
 
 SIDES = ("source", "target")

@@ -11,7 +11,7 @@ from octavo.config import cleaning_steps, load_recipe
 from octavo.corpus.cleaning import Cleaned, cleaned
 from octavo.corpus.cleaning.cleaned import in_portions
 from octavo.data import prepare
-from octavo.tokenizers.char import Char
+from octavo.tokenizers.config import Char
 from unit.corpus.cleaning.common import Result, Texts
 
 

@@ -15,8 +15,8 @@ from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.tasks.chat.batches import ConversationsConfig, PackedConversations
 from octavo.tokenizers import build_tokenizer, with_special
-from octavo.tokenizers.byte import Byte
 from octavo.tokenizers.chat import CHAT_TOKENS, ChatTemplate, Rendered
+from octavo.tokenizers.config import Byte
 from octavo.training.loop import training_steps
 from octavo.training.objective import Answers
 from octavo.training.step import StepOptions

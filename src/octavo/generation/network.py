@@ -1,0 +1,96 @@
+"""A GPT as the writing kernel reads it: its options and weights, in numpy. It is made of modules (`native.py`), or
+of what a checkpoint holds (`stored.py`).
+
+C width, D head width, T context, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")
+"""Feed-forward layers, as decode.c numbers them."""
+NORMS = ("none", "layer", "rms")
+"""The same of norms."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A linear layer: weight (rows, columns) and bias (rows,), float32.
+
+    Attributes:
+        owner: what has the weight; the matrix is packed once for as long as it lives unchanged.
+    """
+
+    weight: np.ndarray
+    bias: np.ndarray | None = None
+    owner: object = None
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """One of NORMS, with scale and shift (C,) where it has them."""
+
+    kind: str
+    weight: np.ndarray | None = None
+    bias: np.ndarray | None = None
+    eps: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A block. `into` and `out` are of its feed-forward layer."""
+
+    attention_norm: Norm
+    feed_forward_norm: Norm
+    qkv: Matrix
+    project: Matrix | None
+    into: Matrix | None
+    out: Matrix | None
+    q_scale: np.ndarray | None = None
+    k_scale: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """All of it. What a block has beside its weights, all have alike.
+
+    Attributes:
+        qk_eps: added to the mean square of queries and keys; None: they are not normed.
+        activation: one of KINDS.
+        before: tokens before a position that its vector depends on, by a table `ngrams` of `buckets` rows for each.
+        positions: (T, C) added to the embeddings.
+        cosines, sines: (T, R/2) of the angles that queries and keys are turned by.
+    """
+
+    vocab_size: int
+    context: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    scale: float
+    qk_eps: float | None
+    activation: str
+    post_norm: bool
+    residual: bool
+    softcap: float | None
+    embedding: np.ndarray
+    embedding_norm: Norm
+    layers: Sequence[Layer]
+    norm: Norm
+    head: Matrix
+    before: int = 0
+    buckets: int = 0
+    ngrams: np.ndarray | None = None
+    positions: np.ndarray | None = None
+    cosines: np.ndarray | None = None
+    sines: np.ndarray | None = None
+
+    @property
+    def cache_numbers(self) -> int:
+        """See `LanguageModel.cache_numbers`."""
+        return 2 * len(self.layers) * self.kv_heads * self.head_width
