@@ -87,7 +87,14 @@ def octavo_in(text: Path, minutes: float, checkout: Path) -> Row:
             f"{text}: a part of it was left out (a licence?), so its last twentieth is not that of the others"
         )
     found = look.get("reading_on") or look
-    return {"bits": found["bits_per_byte"], "seconds": seconds, "as_saved": look["bits_per_byte"]}
+    promise = manifest["auto"]["promise"]
+    promised = {name: promise[name] for name in ("bits", "within")}
+    return {
+        "bits": found["bits_per_byte"],
+        "seconds": seconds,
+        "as_saved": look["bits_per_byte"],
+        "promised": promised,
+    }
 
 
 def nanogpt_in(text: Path, minutes: float, checkout: Path) -> Row:
