@@ -231,16 +231,20 @@ class Recent(nn.Module):
     def forward(self, p: Tensor, texts: Texts) -> Tensor:
         """(N, V) probabilities from those of the rest of the model, in whose place they are put where no slope is asked
         for."""
-        shares = self.shares(texts)
         if not (torch.is_grad_enabled() and p.requires_grad):
             mixed = p.detach().cpu().contiguous()
-            texts.mix(shares.numpy(), mixed.numpy())
+            texts.mix(self.shares(texts).numpy(), mixed.numpy())
             return mixed.to(p.device)
-        added = torch.zeros(p.shape)
-        texts.mix(shares.numpy(), added.numpy())
+        kept, added = (torch.from_numpy(each).to(p.device) for each in self.beside(texts))
+        return p * kept[:, None] + added
+
+    def beside(self, texts: Texts) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) the share that is kept of the probabilities of the rest of the model; (N, V) what is added to them."""
+        shares = self.shares(texts)
+        added = np.zeros((len(shares), self.vocab_size), np.float32)
+        texts.mix(shares.numpy(), added)
         rest = torch.from_numpy(texts.shares_of(np.zeros(len(shares), np.int32))[1])
-        kept = ((1 - shares.double()) + shares.double() * rest).float()
-        return p * kept[:, None].to(p.device) + added.to(p.device)
+        return ((1 - shares.double()) + shares.double() * rest).float().numpy(), added
 
     @torch.no_grad()
     def shares(self, texts: Texts) -> Tensor:
