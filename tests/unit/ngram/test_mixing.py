@@ -119,7 +119,10 @@ def test_every_distribution_sums_to_one(size: int, tokens: list[int], seed: int)
             np.testing.assert_array_equal(scored.first > 0, mine >= logs.max(axis=1))
             beside = something_beside(random, logs.shape)
             together = beside.kept[:, None] * np.exp(logs.astype(np.float64)) + beside.added
-            mine, scored = together[np.arange(len(spans)), came], model.score(text, spans, came, logits, beside)
+            mine, scored = (
+                together[np.arange(len(spans)), came],
+                model.score(text, spans, came, logits, beside),
+            )
             np.testing.assert_allclose(scored.logs, np.log(mine), atol=1e-5)
             others = np.where(np.arange(size) == came[:, None], 0, together).max(axis=1)
             clear = np.abs(mine / others - 1) > 1e-5 if size > 1 else np.ones(len(spans), bool)
