@@ -32,7 +32,7 @@ from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ngram.codes import Codes
 from octavo.ngram.kneser_ney import KneserNey
-from octavo.ngram.mixing import ContextMixing, compiled
+from octavo.ngram.mixing import READING, ContextMixing, compiled
 from octavo.run.data import build_dataset, held_out_of
 from octavo.run.settings import resolve
 from octavo.run.train import train
@@ -256,7 +256,7 @@ def test_a_text_that_a_mixer_cannot_read_in_time_is_counted_by_ngrams(
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
     train = facts.readings(text, (), QUIET)[0].dataset.train.bytes
-    enough = facts.MIXING * train / facts.MOST_MIXING
+    enough = READING * train / facts.MOST_MIXING
     for seconds, kind in ((1.1 * enough, "mixing"), (0.9 * enough, "kneser-ney")):
         for found in facts.readings(text, (), QUIET, seconds=seconds):
             assert found.recipe.model.counts.kind == kind and found.facts.mixed == (kind == "mixing")
