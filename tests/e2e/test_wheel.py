@@ -123,7 +123,14 @@ def test_it_trains_with_the_kernels_that_it_brings(octavo: Path, place: Path, ca
 
 def test_the_demo_without_a_home_in_a_language_without_umlauts(octavo: Path, place: Path) -> None:
     """What a container with any number for a user is: the cache is among the temporary files, for him alone."""
-    words = ("demo", "--out", "Läufe mit Leerzeichen/erster", "--quiet", "training.steps=3")
+    words = (
+        "demo",
+        "--out",
+        "Läufe mit Leerzeichen/erster",
+        "--quiet",
+        "training.steps=3",
+        "corpus.stories=300",
+    )
     done = run(octavo, *words, folder=place, LC_ALL="C", TMPDIR=str(place))
     assert done.returncode == 0 and not done.stderr, done.stderr
     assert done.stdout.startswith("report: ") and "index.html" in done.stdout
