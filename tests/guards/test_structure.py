@@ -14,7 +14,7 @@ NAMESAKES: frozenset[str] = frozenset()
 """Private modules of one name that are still there. Rename or merge them, and take them out here."""
 FULL: frozenset[str] = frozenset()
 """Folders of more than 30 files that are still there. Divide them, and take them out here."""
-DICTIONARIES = 189
+DICTIONARIES = 185
 """Functions that return `dict[str, Any]`. What is left is a document: a recipe's tree, a file of a run, another
 library's settings, the values of a template. A result that others read by key is a class. At most; lower it."""
 

@@ -23,6 +23,7 @@ from octavo.evaluation.reading_on import reading_on
 from octavo.model.base import build_model
 from octavo.ngram.gate import best_weights, one_thread
 from octavo.ngram.kneser_ney import KneserNey, best_order
+from octavo.ngram.mixing import READING
 from octavo.ngram.mixing_counts import Mixer, MixingCounts, MixingCountsConfig
 from octavo.ngram.mixture import CountedText
 from octavo.ngram.recent import Texts
@@ -51,8 +52,8 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MIXING, MOST_MIXING = 5e-6, 1.5
-"""Seconds for each byte that a context mixer reads, and the share of the time for reading that it may take."""
+MOST_MIXING = 1.5
+"""What a context mixer may take, in shares of the time for reading."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
 PLACES, EARLIEST = 8, 0.3
@@ -228,7 +229,7 @@ def readings(
         return build_dataset(recipe, console), recipe
 
     first = read(BYTES)
-    if MIXING * first[0].train.bytes > MOST_MIXING * seconds:
+    if READING * first[0].train.bytes > MOST_MIXING * seconds:
         first = read(BYTES, mixes=False)
     is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
     if is_mixed or any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):

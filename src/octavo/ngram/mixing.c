@@ -694,16 +694,29 @@ static void spread(Spread *s, int at, int low, float log_p) {
     spread(s, b->right, b->middle, log_p + logf(p));
 }
 
-// Whether another symbol is more probable than one of which ln p is `least`; the likelier half is looked at first.
-static int beaten(Spread *s, int at, int low, float log_p, float least, int32_t symbol) {
-    if (log_p <= least) return 0;
-    if (at < 0) return s->vocabulary->symbols[low] != symbol;
-    const Branch *b = s->vocabulary->branches + at;
+// A symbol that came, and how probable it was. Of what the mixer says of each symbol a share was `kept`, to which is
+// `added` (V,), if it is there.
+typedef struct { int32_t symbol; float p, kept; const float *added; } Came;
+
+static inline float probable(const Came *c, float log_p, float added) {
+    return c->added ? c->kept * expf(log_p) + added : expf(log_p);
+}
+
+// Whether a symbol from `low` to before `high`, which together have log_p, is more probable than the one that came; the
+// likelier half is looked at first.
+static int beaten(Spread *s, int at, int low, int high, float log_p, const Came *c) {
+    const Vocabulary *v = s->vocabulary;
+    float most = 0;
+    for (int i = low; i < high && c->added; i++)
+        if (v->symbols[i] != c->symbol && c->added[v->symbols[i]] > most) most = c->added[v->symbols[i]];
+    if (probable(c, log_p, most) <= c->p) return 0;
+    if (at < 0) return v->symbols[low] != c->symbol;
+    const Branch *b = v->branches + at;
     const float p = log_p > UNLIKELY ? at_branch(s, b) : b->share;
     const float left = log_p + logf(1 - p), right = log_p + logf(p);
-    if (left > right && beaten(s, b->left, b->low, left, least, symbol)) return 1;
-    if (beaten(s, b->right, b->middle, right, least, symbol)) return 1;
-    return left <= right && beaten(s, b->left, b->low, left, least, symbol);
+    if (left > right && beaten(s, b->left, b->low, b->middle, left, c)) return 1;
+    if (beaten(s, b->right, b->middle, b->high, right, c)) return 1;
+    return left <= right && beaten(s, b->left, b->low, b->middle, left, c);
 }
 
 // How much the network and the others had to say to the prediction that was just made.
@@ -733,7 +746,7 @@ static float way_to(Spread *s, int32_t symbol) {
 // ln p after each of `count` spans (begin, end) of a text, of which nothing is learned: of each of V symbols, `logs`
 // (count, V); or where `symbols` (count,) came, of these alone, `logs` (count,), with the share that the network has in
 // all that was said, `shares`, and whether no other symbol had more, `first`. `logits` (count, stride ≥ V): a network's,
-// or 0.
+// or 0. `kept` (count,) and `added` (count, V), or 0: see `Came`.
 typedef struct {
     const Model *model;
     const Weights *by;
@@ -744,6 +757,7 @@ typedef struct {
     const float *logits;
     int64_t stride;
     const int32_t *symbols;
+    const float *kept, *added;
     float *logs, *shares;
     uint8_t *first;
     double *sums; // (threads, V + 1)
@@ -763,17 +777,21 @@ static void foretell_some(void *given) {
             spread(&s, root, 0, 0);
             continue;
         }
-        g->logs[i] = way_to(&s, g->symbols[i]);
+        Came c = {g->symbols[i], 0, 1, 0};
+        if (g->added) c.kept = g->kept[i], c.added = g->added + i * v->vocabulary;
+        const float log_p = way_to(&s, c.symbol);
+        c.p = probable(&c, log_p, c.added ? c.added[c.symbol] : 0);
+        g->logs[i] = c.added ? logf(c.p) : log_p;
         g->shares[i] = s.spoken > 0 ? s.spoken / (s.spoken + s.rest) : 0;
-        g->first[i] = !beaten(&s, root, 0, 0, g->logs[i], g->symbols[i]);
+        g->first[i] = !beaten(&s, root, 0, v->vocabulary, 0, &c);
     }
 }
 
 // Returns 0 where there is no memory.
 int mixing_predict(const Model *m, const Weights *by, const Vocabulary *v, const int32_t *text, const int64_t *spans,
-                   int64_t count, const float *logits, int64_t stride, const int32_t *symbols, float *logs,
-                   float *shares, uint8_t *first, int threads) {
-    Foretold all = {m, by, v, text, spans, count, logits, stride, symbols, logs, shares, first, 0};
+                   int64_t count, const float *logits, int64_t stride, const int32_t *symbols, const float *kept,
+                   const float *added, float *logs, float *shares, uint8_t *first, int threads) {
+    Foretold all = {m, by, v, text, spans, count, logits, stride, symbols, kept, added, logs, shares, first, 0};
     if (count < 4) threads = 1;
     if (!(all.sums = malloc((size_t)threads * (size_t)(v->vocabulary + 1) * sizeof *all.sums))) return 0;
     together(threads, foretell_some, &all);

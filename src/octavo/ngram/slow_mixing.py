@@ -270,7 +270,12 @@ class SlowMixing:
         return logs
 
     def score(
-        self, text: np.ndarray, spans: np.ndarray, tokens: np.ndarray, logits: np.ndarray | None = None
+        self,
+        text: np.ndarray,
+        spans: np.ndarray,
+        tokens: np.ndarray,
+        logits: np.ndarray | None = None,
+        beside: Sequence[np.ndarray] | None = None,
     ) -> Sequence[np.ndarray]:
         """See `mixing.ContextMixing.score`; a tuple in the same order."""
         logs, shares, first = [], [], []
@@ -279,6 +284,10 @@ class SlowMixing:
             log_p, share = spread.to_one(token)
             everything = np.empty(self.codes.size, np.float32)
             spread.to_all(everything)
+            if beside is not None:
+                kept, added = beside[0][row], beside[1][row]
+                everything = np.log(kept * np.exp(everything) + added)
+                log_p = math.log(kept * math.exp(log_p) + added[token])
             logs.append(log_p)
             shares.append(share)
             first.append(int(everything.argmax()) == token)

@@ -121,7 +121,7 @@ def name_answers(folder: Path) -> list[Answer]:
 def _documents(folder: Path, shape: type[Document]) -> Iterator[Document]:
     for path in sorted(folder.glob("*.json")):
         with suppress(OSError, ValueError):
-            yield shape.model_validate_json(path.read_bytes())
+            yield shape.parse(path.read_bytes())
 
 
 def _cell(sample: Answered) -> Cell:

@@ -144,11 +144,11 @@ def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: d
 def _free_name(folder: Path, name: str, table: Mapping[str, Any]) -> str:
     """The name, or the first one with a number behind it, that no table has but an earlier one of these prompts made in
     the same way."""
-    asked = Prompts.model_validate_json(json_text(table)).asked()
+    asked = Prompts.parse(json_text(table)).asked()
     for number in itertools.count(1):
         free = name if number == 1 else f"{name}-{number}"
         try:
-            if Prompts.model_validate_json((folder / f"{free}.json").read_bytes()).asked() == asked:
+            if Prompts.parse((folder / f"{free}.json").read_bytes()).asked() == asked:
                 return free
         except FileNotFoundError:
             return free
