@@ -129,6 +129,18 @@ def makes_json(source: ast.Module) -> bool:
     )
 
 
+def test_no_pattern_repeats_a_group_possessively() -> None:
+    """Python before 3.11.3, Debian 12's among them, then drops characters: `(?>(?:…)*)` and `(?:…)*` it can do."""
+    possessive = re.compile(r"\)[*+?]\+|\)\{[0-9,]+\}\+")
+    found = [
+        name_of(path)
+        for path in python_files("src")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and possessive.search(node.value)
+    ]
+    assert found == []
+
+
 def test_json_is_written_by_one_writer() -> None:
     """So that none holds NaN or Infinity, which no other program reads."""
     makers = {path.relative_to(PACKAGE).as_posix() for path in python_files("src") if makes_json(tree(path))}

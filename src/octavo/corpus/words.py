@@ -18,7 +18,7 @@ MARKS = (
     r"\u3001-\u3003\u3008-\u301f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # CJK
 )
 _LETTERS = rf"[^\s{MARKS}]++"
-WORD = rf"{_LETTERS}(?:(?:['’‐‑-]|(?<=[0-9])[.,:](?=[0-9])){_LETTERS})*+"
+WORD = rf"{_LETTERS}(?:(?:['’‐‑-]|(?<=[0-9])[.,:](?=[0-9])){_LETTERS})*"
 
 WORDS = re.compile(WORD)
 """Matches each word."""

@@ -11,7 +11,7 @@ from octavo.corpus.words import MARKS
 from octavo.tokenizers.pieces import whole_words
 
 _LETTERS = rf"[^\s\d{MARKS}]++"
-WORD = re.compile(rf"(?<![^\s{MARKS}]){_LETTERS}(?:['’]{_LETTERS})*+(?!\d)")
+WORD = re.compile(rf"(?<![^\s{MARKS}]){_LETTERS}(?:['’]{_LETTERS})*(?!\d|['’]{_LETTERS})")
 
 
 def count_words(pieces: Iterable[str]) -> Counter[str]:

@@ -23,12 +23,12 @@ def default_cache() -> Path:
         place = _of_the_platform()
     except RuntimeError:  # the system knows of no home
         return _temporary()
-    return place if place.exists() or _can_be_made(place) else _temporary()
+    return place if _can_be_written(place) else _temporary()
 
 
-def _can_be_made(path: Path) -> bool:
-    above = next(folder for folder in path.parents if folder.exists())
-    return above.is_dir() and os.access(above, os.W_OK | os.X_OK)
+def _can_be_written(place: Path) -> bool:
+    there = next(folder for folder in (place, *place.parents) if os.path.exists(folder))  # noqa: PTH110
+    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)  # noqa: PTH112  (Path's raise without rights)
 
 
 def _temporary() -> Path:

@@ -42,7 +42,7 @@ _DROPPED = {
     ),
     *("thebibliography", "comment", "verbatim", "minted", "algorithm", "algorithmic"),
 }
-_DISPLAYED = re.compile(r"\$\$.*?\$\$|(?<!\\)(?P<breaks>(?:\\\\)*)\\\[(?:[^\\]|\\[^\[\]])*+\\\]", re.S)
+_DISPLAYED = re.compile(r"\$\$.*?\$\$|(?<!\\)(?P<breaks>(?:\\\\)*)\\\[(?>(?:[^\\]|\\[^\[\]])*)\\\]", re.S)
 """A formula of its own line; the `\\\\[` of a line break with a space after it, inside or outside, begins none."""
 _TOKEN = re.compile(
     r"\\([A-Za-z]+)\*?[^\S\n]*|\\(.)|([{}])|(\$[^$\n]*(?:\n[^$\n]+)*\$)|(``|''|---|--|~)", re.S
