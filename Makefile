@@ -7,7 +7,7 @@ PIP    := $(BIN)/python -m pip install --disable-pip-version-check -c constraint
 PINS   := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help open demo test lint format types docs dist clean
+.PHONY: help open demo test lint format types docs links dist release clean
 
 help:
 	@echo "make open     do everything in the browser: drop a text, train, watch, play with the model (ARGS=FOLDER)"
@@ -16,7 +16,9 @@ help:
 	@echo "make lint     check style with ruff          make format   let ruff put it right"
 	@echo "make types    check types with pyrefly       make clean    remove .venv and caches (runs/ stays)"
 	@echo "make docs     build the documentation as a site that needs no network: build/site/index.html"
+	@echo "make links    list each link of the documentation to another site that does not answer: build/links/output.txt"
 	@echo "make dist     build the source distribution and the wheels of all platforms into dist/ (ARGS=--twice: compare)"
+	@echo "make release  check everything that has to hold before a version is published; publishes nothing"
 	@echo "PYTHON=python3.12 make demo                  choose the Python that .venv is made with"
 
 open: $(VENV)/installed-open
@@ -44,12 +46,18 @@ types: $(VENV)/installed-dev
 docs: $(VENV)/installed-dev
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site
 
+links: $(VENV)/installed-dev
+	$(BIN)/python -m sphinx --quiet -b linkcheck -D linkcheck_timeout=10 -D linkcheck_retries=1 -c docs . build/links
+
 dist: build/release/installed
+	build/release/bin/python packaging/packages.py $(ARGS)
+
+release: build/release/installed
 	build/release/bin/python packaging/release.py $(ARGS)
 
-build/release/installed: packaging/requirements.txt
+build/release/installed: packaging/requirements.txt constraints.txt
 	$(PYTHON) -m venv build/release
-	build/release/bin/python -m pip install --disable-pip-version-check -r packaging/requirements.txt
+	build/release/bin/python -m pip install --disable-pip-version-check -c constraints.txt -r packaging/requirements.txt
 	@touch $@
 
 clean:

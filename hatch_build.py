@@ -1,7 +1,8 @@
 """What a package has beyond the files of `src`: kernels for one platform, the commit, and what it is made of.
 
 OCTAVO_PLATFORM names the platform of a wheel (see packaging/kernels.py); without it a wheel has no kernels, fits every
-system, and compiles them where it runs.
+system, and compiles them where it runs. OCTAVO_SITE names a folder of the documentation, built, which goes into the
+source distribution.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class Kernels(BuildHookInterface):  # type: ignore[type-arg]
         names = [kernels.write_facts(folder, variants).name, *(one["file"] for one in variants.values())]
         place = PLACE if self.target_name == "wheel" else f"src/{PLACE}"
         build_data["force_include"].update({str(folder / name): f"{place}/{name}" for name in names})
+        if self.target_name == "sdist" and (site := os.environ.get("OCTAVO_SITE")):
+            build_data["force_include"][site] = "site"
         if self.target_name == "wheel":
             sbom = folder / "octavo.cdx.json"
             materials.write(sbom, platform)

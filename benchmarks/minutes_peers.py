@@ -87,7 +87,14 @@ def octavo_in(text: Path, minutes: float, checkout: Path) -> Row:
             f"{text}: a part of it was left out (a licence?), so its last twentieth is not that of the others"
         )
     found = look.get("reading_on") or look
-    return {"bits": found["bits_per_byte"], "seconds": seconds, "as_saved": look["bits_per_byte"]}
+    promise = manifest["auto"]["promise"]
+    promised = {name: promise[name] for name in ("bits", "within")}
+    return {
+        "bits": found["bits_per_byte"],
+        "seconds": seconds,
+        "as_saved": look["bits_per_byte"],
+        "promised": promised,
+    }
 
 
 def nanogpt_in(text: Path, minutes: float, checkout: Path) -> Row:
@@ -331,7 +338,8 @@ def table(rows: Sequence[Row]) -> list[Row]:
             if row["text"] == text and row["minutes"] in (minutes, None)
         }
         found.append(
-            {"text": text, "minutes": minutes} | {who: f"{bits[who]:.3f}" for who in WHO if bits.get(who)}
+            {"text": text, "minutes": minutes}
+            | {who: f"{bits[who]:.3f}" if bits.get(who) else "–" for who in WHO}
         )
     return found
 
@@ -388,12 +396,14 @@ def main() -> None:
 def page(found: Sequence[Row], rows: Sequence[Row]) -> str:
     """The page of results."""
     heads = ["text", "minutes", *WHO]
-    body = "\n".join("| " + " | ".join(str(line.get(head, "–")) for head in heads) + " |" for line in found)
+    body = "\n".join("| " + " | ".join(str(line[head]) for head in heads) + " |" for line in found)
     processors = ", ".join(dict.fromkeys(f"{row['processor']}, torch {row['torch']}" for row in rows))
     return (
         f"# The dial beside others in the same minutes\n\n{__doc__ or ''}\n"
         f"Two cores of {processors}; one run each, bits per byte.\n\n"
         f"| {' | '.join(heads)} |\n|{' --- |' * 2}{' ---: |' * len(WHO)}\n{body}\n\n"
+        f"Bits per byte more than others have: {'; '.join(differences(rows))}.\n\n"
+        f"Octavo's promises: {promises(rows)}.\n\n"
         f"Seconds taken: {'; '.join(seconds_of(rows))}.\n"
     )
 
@@ -402,6 +412,33 @@ def seconds_of(rows: Sequence[Row]) -> list[str]:
     """How long each took that was given minutes."""
     timed = [row for row in rows if row["minutes"] is not None]
     return [f"{row['text']}, {row['who']} {row['seconds']:.0f} of {60 * row['minutes']:.0f}" for row in timed]
+
+
+def differences(rows: Sequence[Row]) -> list[str]:
+    """How octavo compares with each of the others over the texts, a line for each time and other."""
+    found = []
+    for minutes in sorted({row["minutes"] for row in rows if row["minutes"]}):
+        bits: dict[str, dict[str, float]] = defaultdict(dict)
+        for row in rows:
+            if row["minutes"] in (minutes, None) and row["bits"]:
+                bits[row["who"]][row["text"]] = row["bits"]
+        for who in WHO[1:]:
+            apart = [own - bits[who][text] for text, own in bits[OCTAVO].items() if text in bits[who]]
+            if apart:
+                found.append(
+                    f"{minutes:g} minutes, beside {who}, {len(apart)} texts: median {np.median(apart):+.3f}, "
+                    f"from {min(apart):+.3f} to {max(apart):+.3f}"
+                )
+    return found
+
+
+def promises(rows: Sequence[Row]) -> str:
+    """How many of octavo's promises held, and how far they were off."""
+    promised = [row for row in rows if row["who"] == OCTAVO and row.get("promised")]
+    off = [row["bits"] - row["promised"]["bits"] for row in promised]
+    held = sum(abs(each) <= row["promised"]["within"] for each, row in zip(off, promised, strict=True))
+    middle = f", in the middle {np.median(off):+.3f} off" if off else ""
+    return f"{held} of {len(off)} held, which 80 of 100 should{middle}"
 
 
 if __name__ == "__main__":

@@ -93,8 +93,7 @@ def batches_of(found: Sequence[Turns], tokenizer: Tokenizer, config: Any) -> lis
 def ours(objective: Objective, batches: Sequence[Batch[np.ndarray]]) -> tuple[list[float], list[float]]:
     """Losses of our loop, and the processor's seconds of each step."""
     model, *_ = fresh()
-    if objective.compares:
-        objective.reference = fresh()[0].eval().requires_grad_(False)
+    objective.compare_with(fresh()[0].eval(), torch.device("cpu"))
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
     optimizer.param_groups[0]["base_lr"] = RATE
     steps = training_steps(

@@ -22,11 +22,13 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "benchmarks/**.md"]
 exclude_patterns = ["**/node_modules", ".venv"]
 myst_heading_anchors = 4
+myst_enable_extensions = ["html_image"]  # pictures that are given a width
 suppress_warnings = ["misc.highlighting_failure"]  # outputs of commands that are written as if they were code
 
 html_theme = "furo"
 html_title = f"Octavo {release}"
 html_copy_source = False
+html_show_search_summary = False  # which would be fetched, and nothing is from the disk
 html_show_sphinx = False
 
 SIDEBAR = {

@@ -1,108 +1,115 @@
-"""The source distribution and the wheels of all platforms, checked; `make dist` runs this.
+"""Everything that has to hold before a version is published; `make release` runs this, and publishes nothing.
 
-    python packaging/release.py [--twice] [--changed] [--platform NAME …] [--out dist]
+    python packaging/release.py [--out dist]
 
-Packages are of a commit: with files that have changed nothing is built, unless --changed says that it is a trial.
---twice builds everything again and compares the bytes. What is there in the end: packages, and SHA256SUMS.
+In turn: nothing has changed since the commit; version, changelog, citation and tag agree; the documentation builds
+without a warning; all packages are built, twice, to the same bytes, and are whole; the wheel of this system, installed
+with its dependencies where there is no compiler, looks at the machine and runs the demo. Then the commands that publish
+are printed.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
-import zipfile
+import tempfile
+import venv
 from pathlib import Path
 
 import kernels
+from packages import ROOT, command, commit_time, packed, unchanged
 
-ROOT = Path(__file__).resolve().parents[1]
-LARGEST = 6 * 2**20
-"""Bytes of a wheel."""
-NEEDED = ("octavo/py.typed", "octavo/explain/assets/explain.js", "octavo/_kernels/built.json")
+UNRELEASED = "Unreleased"
 
 
-def command(*words: str, **variables: str) -> str:
-    """Run a program and give what it says. Raises SystemExit with its complaint."""
-    done = subprocess.run(
-        words, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, encoding="utf-8", check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}\n{done.stdout}{done.stderr}")
-    return done.stdout.strip()
+def version() -> str:
+    """What the sources say."""
+    return first(r'^__version__ = "(.+)"$', "src/octavo/__init__.py")
 
 
-def build(out: Path, platforms: list[str]) -> dict[str, str]:
-    """Build all packages into an empty folder; of each its SHA-256."""
-    shutil.rmtree(out, ignore_errors=True)
-    own = {"SOURCE_DATE_EPOCH": command("git", "log", "-1", "--format=%ct")}
-    hatchling = (sys.executable, "-m", "hatchling", "build", "-d", str(out))
-    command(*hatchling, "-t", "sdist", **own)
-    for platform in platforms:
-        command(*hatchling, "-t", "wheel", OCTAVO_PLATFORM=platform, **own)
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(out.iterdir())}
+def first(pattern: str, file: str) -> str:
+    """What a file says in the one line that the pattern fits."""
+    found = re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"{file} names no version.")
+    return found[1]
 
 
-def complaints(out: Path) -> list[str]:
-    """What is wrong with the packages."""
-    sizes = {path.name: path.stat().st_size for path in out.glob("*.whl")}
-    found = [f"{name} has {size:,} bytes" for name, size in sizes.items() if size > LARGEST]
-    for wheel in sorted(out.glob("*.whl")):
-        platform = wheel.stem.split("-")[-1]
-        own = kernels.PLATFORMS[platform]
-        expected = {f"octavo/_kernels/{level.name}.{own.ending}" for level in own.levels}
-        with zipfile.ZipFile(wheel) as archive:
-            names = set(archive.namelist())
-        info = next(name.split("/")[0] for name in names if ".dist-info/" in name)
-        expected |= {
-            f"{info}/licenses/LICENSE",
-            f"{info}/licenses/THIRD_PARTY.md",
-            f"{info}/sboms/octavo.cdx.json",
-        }
-        missing = {*NEEDED, *expected} - names
-        found += [f"{wheel.name} lacks {name}" for name in sorted(missing)]
-        found += [
-            f"{wheel.name} has {name}"
-            for name in sorted(names)
-            if "__pycache__" in name
-            or (name.startswith("octavo/_kernels/") and name not in {*NEEDED, *expected})
-        ]
+def sections() -> dict[str, str]:
+    """The changelog's text by version, the newest first."""
+    parts = re.split(r"^## \[(.+?)\].*$", (ROOT / "CHANGELOG.md").read_text("utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+
+
+def disagreements(named: str) -> list[str]:
+    """What says another version than the sources, in words."""
+    told = sections()
+    newest = next((name for name in told if name != UNRELEASED), "none")
+    cited = first(r"^version: (.+)$", "CITATION.cff")
+    at = command("git", "tag", "--list", "--format=%(*objectname)%(objectname)", f"v{named}")[:40]
+    found = []
+    if cited != named:
+        found.append(f"CITATION.cff says {cited}, src/octavo/__init__.py {named}.")
+    if newest != named:
+        found.append(
+            f"The newest version in CHANGELOG.md is {newest}, that in src/octavo/__init__.py {named}."
+        )
+    if told.get(UNRELEASED):
+        found.append(f"CHANGELOG.md has entries under {UNRELEASED}: give them the heading of {named}.")
+    if at and at != command("git", "rev-parse", "HEAD"):
+        found.append(f"The tag v{named} names another commit than the one that is checked out.")
     return found
 
 
+def documented(to: Path) -> Path:
+    """Build the documentation. Raises SystemExit on a warning."""
+    shutil.rmtree(to, ignore_errors=True)
+    strict = ("--quiet", "--fail-on-warning", "--keep-going")
+    with tempfile.TemporaryDirectory() as read:
+        sphinx = (sys.executable, "-m", "sphinx", *strict, "-d", read, "-c", "docs", ".", str(to))
+        command(*sphinx, SOURCE_DATE_EPOCH=commit_time())
+    return to
+
+
+def tried(out: Path, named: str) -> None:
+    """Install this system's wheel as a user does, in a path as users have them, and use it. Raises SystemExit."""
+    with tempfile.TemporaryDirectory(prefix="octavo Prüfung ") as folder:
+        home = Path(folder) / "home"
+        venv.create(home, with_pip=True)
+        program = home / ("Scripts" if os.name == "nt" else "bin")
+        pip = (str(program / "python"), "-m", "pip", "install", "--quiet", "--only-binary", "octavo")
+        command(*pip, "--no-deps", "--no-index", "--find-links", str(out), f"octavo=={named}")
+        command(*pip, "-c", str(ROOT / "constraints.txt"), f"octavo=={named}")
+        own = {"PATH": str(program), "OCTAVO_CACHE": str(Path(folder) / "cache")}
+        told = command(str(program / "octavo"), "--version", **own)
+        if named not in told or "kernels: none" in told or "compiled here" in told:
+            raise SystemExit(f"The wheel that was installed says of itself: {told}")
+        print(told)
+        command(str(program / "octavo"), "doctor", **own)
+        demo = [str(program / "octavo"), "demo", "--out", str(Path(folder) / "run")]
+        if subprocess.run(demo, cwd=folder, env={**os.environ, **own}, check=False).returncode:
+            raise SystemExit("The wheel that was installed does not run the demo.")
+
+
 def main() -> None:
-    """Build, check, say."""
+    """Check, build, try, and say what is left to do."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--twice", action="store_true", help="build again, and compare the bytes")
-    parser.add_argument(
-        "--changed", action="store_true", help="a trial: files may have changed since the commit"
-    )
-    parser.add_argument("--platform", nargs="+", choices=kernels.PLATFORMS, default=list(kernels.PLATFORMS))
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
-    options = parser.parse_args()
-    out = options.out.resolve()
-    if not options.changed and (changed := command("git", "status", "--porcelain")):
-        raise SystemExit(f"These files are in no commit, so no package is built of them:\n{changed}")
-    hashes = build(out, options.platform)
-    if options.twice:
-        again = build(out.with_name(f"{out.name}-again"), options.platform)
-        shutil.rmtree(out.with_name(f"{out.name}-again"))
-        if differing := [name for name in hashes if again.get(name) != hashes[name]]:
-            raise SystemExit(
-                f"These packages are other bytes when they are built again: {', '.join(differing)}"
-            )
-    if wrong := complaints(out):
-        raise SystemExit("\n".join(wrong))
-    print(command(sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted(out.iterdir()))))
-    lines = [f"{digest}  {name}\n" for name, digest in hashes.items()]
-    (out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
-    for name in hashes:
-        print(f"{(out / name).stat().st_size:>10,} bytes  {name}")
+    out, named = parser.parse_args().out.resolve(), version()
+    unchanged()
+    if found := disagreements(named):
+        raise SystemExit("\n".join(found))
+    packed(out, list(kernels.PLATFORMS), twice=True, site=documented(ROOT / "build" / "site"))
+    tried(out, named)
+    print(f"Nothing is published. What publishes {named}:")
+    print(f"  git tag -a v{named} -m 'Octavo {named}' && git push origin v{named}")
+    print(f"  {sys.executable} -m twine upload {out}/*.tar.gz {out}/*.whl")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from octavo.config import PartConfig, Recipe
 from octavo.config.parts import part
@@ -105,15 +105,17 @@ class Page(Protocol):
         ...
 
 
+Place = Literal["above verdict", "below verdict", "above text", "below text"]
+"""Where a section stands on a page: beside the diagnostics, or beside what is said of the text that a model writes."""
+
+
 @dataclass(frozen=True)
 class Section:
-    """A template of a task's folder and its values. It stands after the verdict; `first`: before it; `last`: after all
-    that is about the model."""
+    """A template of a task's folder and its values."""
 
     template: Path
     values: Mapping[str, Any]
-    first: bool = False
-    last: bool = False
+    place: Place = "below verdict"
 
 
 class Task(PartConfig):

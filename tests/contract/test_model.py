@@ -56,7 +56,7 @@ SWITCHES: dict[str, dict[str, object]] = {
     "n-grams": {"ngrams": {"kind": "hashed", "longest": 3, "buckets": 7}},
     "counts": {"counts": {"kind": "kneser-ney", "orders": 4, "hidden": 3}},
     "what was said": {"counts": {"kind": "kneser-ney", "orders": 3, "hidden": 3, "recent": 6}},
-    "context mixing": {"counts": {"kind": "mixing"}},
+    "context mixing": {"counts": {"kind": "mixing", "recent": 6}},
     "half turned": {"positions": {"kind": "rotary", "share": 0.5}},
 }
 IMPOSSIBLE = [

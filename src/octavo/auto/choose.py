@@ -374,11 +374,12 @@ def read_as(facts: TextFacts) -> str:
     kind = facts.tokenizer["kind"]
     size = f"{facts.vocabulary:,} tokens of {facts.bytes_per_token:.1f} bytes"
     other = next(name for name in names if name != kind)
-    why = (
-        f"counting alone has {facts.counted:.3f} bits per byte, of {names[other]} {facts.others[other]:.3f}"
-        if other in facts.others
-        else f"there was no time to try {names[other]}"
-    )
+    if other in facts.others:
+        why = f"counting alone has {facts.counted:.3f} bits per byte, of {names[other]} {facts.others[other]:.3f}"
+    elif facts.mixed:
+        why = "a context mixer counts, which knows words by itself"
+    else:
+        why = f"there was no time to try {names[other]}"
     if facts.others.get(other, math.inf) < facts.counted:
         why += ", too little better for what new words cost them"
     return f"{names[kind]} ({size}): {why}."

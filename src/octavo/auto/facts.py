@@ -23,7 +23,8 @@ from octavo.evaluation.reading_on import reading_on
 from octavo.model.base import build_model
 from octavo.ngram.gate import best_weights, one_thread
 from octavo.ngram.kneser_ney import KneserNey, best_order
-from octavo.ngram.mixing_counts import Mixer, MixingCounts
+from octavo.ngram.mixing import READING
+from octavo.ngram.mixing_counts import Mixer, MixingCounts, MixingCountsConfig
 from octavo.ngram.mixture import CountedText
 from octavo.ngram.recent import Texts
 from octavo.run.data import (
@@ -51,8 +52,8 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MIXING, MOST_MIXING = 3.5e-6, 0.75
-"""Seconds for each byte that a context mixer reads, and the share of the time for reading that it may take."""
+MOST_MIXING = 1.5
+"""What a context mixer may take, in shares of the time for reading."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
 PLACES, EARLIEST = 8, 0.3
@@ -213,12 +214,13 @@ def readings(
     *,
     seconds: float = math.inf,
 ) -> list[Reading]:
-    """Read a text as the family's recipes do, with the caller's own settings on top: as bytes, and as byte pairs.
+    """Read a text as the family's recipes do, with the caller's own settings on top: as bytes where a context mixer
+    counts, which knows words by itself; as bytes and as byte pairs where n-grams do, since the mixer would take more
+    than its share of so many `seconds`.
 
     The first is the one of which counting alone has fewer bits per byte, for with it models do better, too; pairs need
-    fewer by `MARGIN`. A long text is read as pairs alone, if bytes would take more than so many `seconds`, and counted
-    by n-grams, if a context mixer would. The datasets stay in the cache. Raises what reading a text raises: too short
-    to hold anything out, no such file, and so on.
+    fewer by `MARGIN`. A long text is read as pairs alone, if bytes would take too long. The datasets stay in the cache.
+    Raises what reading a text raises: too short to hold anything out, no such file, and so on.
     """
     began = time.monotonic()
 
@@ -227,15 +229,16 @@ def readings(
         return build_dataset(recipe, console), recipe
 
     first = read(BYTES)
-    if not (mixes := MIXING * first[0].train.bytes < MOST_MIXING * seconds):
+    if READING * first[0].train.bytes > MOST_MIXING * seconds:
         first = read(BYTES, mixes=False)
-    if any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
+    is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
+    if is_mixed or any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
         return [counted(*first, BYTES)]
     if first[0].train.bytes <= LONG:  # both at once
         as_bytes = Meanwhile(lambda: counted(*first, BYTES))
-        found = [counted(*read(PAIRS, mixes=mixes), PAIRS), as_bytes.result()]
+        found = [counted(*read(PAIRS, mixes=False), PAIRS), as_bytes.result()]
     else:  # bytes take twice as long as pairs, and are unlikely to be better
-        found = [counted(*read(PAIRS, mixes=mixes), PAIRS)]
+        found = [counted(*read(PAIRS, mixes=False), PAIRS)]
         if 2 * (time.monotonic() - began) < seconds:
             found.append(counted(*first, BYTES))
     return sorted(found, key=lambda each: each.facts.counted * (1 + MARGIN * (each.facts.tokenizer is PAIRS)))

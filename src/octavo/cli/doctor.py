@@ -48,7 +48,7 @@ def doctor_command(
 def proven(path: Path) -> int:
     """0 where a library of kernels computes what torch does on this processor; else what is wrong with it is said. A
     library that the processor does not know may end this process."""
-    from octavo.util.kernels import DIFFERS
+    from octavo.util.kernels import DIFFERS, PROVEN
 
     os.environ["OCTAVO_KERNEL"] = str(path)
     from octavo.generation.proof import prove
@@ -56,5 +56,5 @@ def proven(path: Path) -> int:
     if complaint := prove():
         show(complaint)
         return DIFFERS
-    show("gives what torch gives")
+    show(PROVEN)
     return 0

@@ -125,7 +125,7 @@ def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     print_table([row[shown] for row in ranked(predictors, order)], head=head[shown])
     show()
     figures = [f"perplexity {result['perplexity']:.3f}"] if text_units else []
-    figures += [f"{one.label} {one.form.format(result[one.name])}" for one in objective.metrics]
+    figures += [f"{one.label} {one.written(result[one.name])}" for one in objective.metrics]
     show(", ".join([*figures, f"step {result['step']:,}"]))
     size = f" ({result['bytes']:,} bytes)" if task.in_bytes else ""
     show(f"on {result['tokens']:,} {objective.unit.counted}{size}; {result['parameters']:,} parameters")

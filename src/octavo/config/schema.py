@@ -405,6 +405,11 @@ class Recipe(Strict):
         return not getattr(self.corpus, "paths", True)
 
     @property
+    def lacks_start(self) -> bool:
+        """Whether it tunes a model that was trained, and names none."""
+        return self.objective.tunes and self.training.start_from is None
+
+    @property
     def form(self) -> str:
         """What the documents of the corpus are: text, or what `corpus.records` says."""
         return str(getattr(self.corpus, "form", "text"))

@@ -7,11 +7,12 @@ predicted.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,7 +21,10 @@ from octavo.config.parts import MOST, PartConfig, register
 from octavo.data.batch import Batch
 from octavo.data.packing import Rows, gather, pack
 from octavo.data.permutation import Order
-from octavo.errors import CorpusError
+from octavo.errors import ConfigError, CorpusError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Batches(ABC):
@@ -30,6 +34,8 @@ class Batches(ABC):
         size: tokens of the split.
         steps_per_epoch: steps in which all of it has been seen once; None if batches are drawn at random.
         notes: what the user should hear about how the text fits, as sentences.
+
+    All but `batch` is of batches that are made while the model learns, by the model itself (`Objective.begin`).
     """
 
     size: int
@@ -39,6 +45,25 @@ class Batches(ABC):
     @abstractmethod
     def batch(self, step: int, micro: int = 0) -> Batch[np.ndarray]:
         """The batch of a step, or its micro-th part where gradients are accumulated. Always the same."""
+
+    def figures(self, step: int) -> Mapping[str, float]:
+        """What is known of a step's batch, counted from 0, for its row in metrics.jsonl; asked after `batch`."""
+        return {}
+
+    def over(self, step: int) -> str | None:
+        """Why nothing more is to be learned after a step, as a sentence; None where it goes on."""
+        return None
+
+    def remark(self, step: int) -> str | None:
+        """What the user should hear of a step, as a sentence; None where nothing is odd."""
+        return None
+
+    def tensors(self, step: int) -> dict[str, Tensor]:
+        """What must be kept for the step to come, by names without a dot."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027 - most keep nothing
+        """Take back what `tensors` gave."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +277,8 @@ class BatchesConfig(PartConfig):
 
     running: ClassVar[bool] = False
     """Whether rows go on where others end."""
+    whole_documents: ClassVar[bool] = False
+    """Whether rows are made of whole documents, so that ends are learned and what is longer than the context is cut."""
 
     def build(
         self, tokens: np.ndarray, starts: np.ndarray, *, seed: int, accumulation: int = 1, **shape: Any
@@ -295,6 +322,15 @@ class BatchesConfig(PartConfig):
     def example(self, rows: int, context: int) -> Batch[np.ndarray]:
         """A batch of zeros with the fields and shapes of those that train."""
         return Batch(*np.zeros((2, rows, context), np.int64))
+
+    def steps_of(self, epochs: float, each: int | None) -> int:
+        """Steps of so many epochs, of which `each` has so many. Raises ConfigError where there are none."""
+        if each is None:
+            raise ConfigError(
+                f"training.epochs needs batches that have epochs; '{self.kind}' draws at random.",
+                remedy="batches=sliding, or training.steps instead",
+            )
+        return max(1, math.ceil(epochs * each))
 
     @abstractmethod
     def training(self, stream: Stream, *, seed: int, accumulation: int) -> Batches:
@@ -376,6 +412,7 @@ class DocumentsConfig(BatchesConfig):
     after another's end, so a document's score is that of its own tokens and its end."""
 
     kind: Literal["documents"] = "documents"
+    whole_documents: ClassVar[bool] = True
     shuffle: bool = True
     """Each epoch in another order."""
     attention: Literal["row", "document"] = "row"

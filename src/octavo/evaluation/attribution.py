@@ -22,6 +22,7 @@ from octavo.model.base import LanguageModel
 from octavo.model.gpt import GPT
 from octavo.ngram.mixing import WINDOW
 from octavo.ngram.mixture import CountedText, Sides
+from octavo.ngram.recent import Texts
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import NextToken, Objective
 
@@ -206,12 +207,19 @@ def heard(found: Heard, most: int) -> Credit | None:
     network = np.where(told < 0, 1.0, np.where(bits > 0, told, 1 - told)).prod(axis=1)
     spans = np.stack((np.maximum(0, places - WINDOW), places), axis=1)
     alone = np.exp(found.counts.alone.score(found.tokens, spans, asked)[0])
+    weights = np.stack((found.shares[places], 1 - found.shares[places]), axis=1)
+    columns = (weights, np.stack((network, alone), axis=1), np.exp(found.logs[places]))
+    sides, recent = Sides(*map(torch.from_numpy, columns)), found.counts.recent
+    if recent is not None:
+        texts = Texts.at(found.tokens, places, most=recent.most, vocab_size=recent.vocab_size)
+        sides = sides.after(recent, texts, asked)
     return Credit(
-        weights=np.stack((found.shares[places], 1 - found.shares[places]), axis=1),
-        probabilities=np.maximum(np.stack((network, alone), axis=1), LEAST),
+        weights=sides.weights.numpy(),
+        probabilities=np.maximum(sides.probabilities.numpy(), LEAST),
         tokens=asked,
         places=places,
-        together=np.maximum(np.exp(found.logs[places]), LEAST),
+        recent=recent is not None,
+        together=np.maximum(columns[-1], LEAST),
         mixer=True,
     )
 

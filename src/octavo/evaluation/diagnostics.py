@@ -505,7 +505,7 @@ def short_context(facts: Facts) -> Diagnostic | None:
     """The loss still falls where the window ends, or the documents are longer than it."""
     context = facts.recipe.model.context
     cut = facts.evaluation.get("documents_cut")
-    if facts.recipe.batches.kind == "documents":
+    if facts.recipe.batches.whole_documents:
         if not cut or cut < 0.1:
             return None
         sentence = (
@@ -546,7 +546,7 @@ def end_token(facts: Facts) -> Diagnostic | None:
         return None
     there, rate = ends["probability"], ends["rate"]
     evidence = dict(ends)
-    settings = facts.longer if facts.recipe.batches.kind == "documents" else ("batches=documents",)
+    settings = facts.longer if facts.recipe.batches.whole_documents else ("batches=documents",)
     if there < 3 * rate:
         sentence = (
             f"End token never learned: where documents end it gives that a probability of {there:.2%}, "

@@ -19,6 +19,7 @@ from torch import nn
 from octavo.data.batch import Batch
 from octavo.evaluation.score import score
 from octavo.ngram.codes import CODE
+from octavo.ngram.mixing import COPYING, READING, ContextMixing
 from octavo.ngram.mixing_counts import Mixer, MixingCounts
 from octavo.training.objective import Objective, PerToken
 
@@ -46,6 +47,15 @@ class ReadOn:
             "alone_bits_per_byte": bits[1],
             "tokens": self.tokens,
         }
+
+
+def seconds_to_read_on(model: nn.Module, splits: Iterable[np.ndarray]) -> float:
+    """About how long it takes to read on, once, in each of some splits' tokens; nothing where no mixer counts."""
+    counts = getattr(model, "counts", None)
+    if not isinstance(counts, MixingCounts) or not isinstance(mixer := counts.tables, ContextMixing):
+        return 0.0
+    units = (int(mixer.codes.lengths[np.asarray(tokens)].sum(dtype=np.int64)) for tokens in splits)
+    return sum(2 * (READING * each + COPYING * len(mixer.memory)) for each in units)
 
 
 def said(found: Mapping[str, Any]) -> str:

@@ -28,13 +28,31 @@ _AT_ONCE = 250  # permutations held in memory together
 # "ROMEO:" on a line of its own, or "LADY MARKBY.  Good evening": each at the beginning of a paragraph.
 _PARAGRAPH = r"(?:\A|\n[^\S\n]*\n)"
 _CAPITALS = r"[A-Z](?:[^\W\d_a-zà-ÿ]|[’'-]|\.(?! {2})| (?! ))*[A-Z]"
-_FORMS = {
-    "colon": re.compile(rf"{_PARAGRAPH}([^\W\d_][^\n:.!?;]{{0,38}}):[^\S\n]*(?=\n|\Z)"),
-    "period": re.compile(rf"{_PARAGRAPH}({_CAPITALS})\.(?=  | \[|\n|\Z)"),
-}
 _HEADING = re.compile(
     r"(?:ACT|SCENE|PART) (?:[IVXL]+|[A-Z]+)|(?:FIRST|SECOND|THIRD|FOURTH|FIFTH) (?:ACT|SCENE)"
 )
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How a text writes who speaks.
+
+    Attributes:
+        mark: what stands after the name.
+        pattern: finds the names.
+    """
+
+    mark: str
+    pattern: re.Pattern[str]
+
+    def speakers(self, text: str) -> list[str]:
+        """The speaker of each speech of a text, in order."""
+        names = [" ".join(name.split()) for name in self.pattern.findall(text.replace("\r\n", "\n"))]
+        return [name for name in names if not _HEADING.fullmatch(name)]
+
+
+COLON = Notation(":", re.compile(rf"{_PARAGRAPH}([^\W\d_][^\n:.!?;]{{0,38}}):[^\S\n]*(?=\n|\Z)"))
+PERIOD = Notation(".", re.compile(rf"{_PARAGRAPH}({_CAPITALS})\.(?=  | \[|\n|\Z)"))
 
 
 @dataclass(frozen=True)
@@ -42,26 +60,26 @@ class Play:
     """The speeches of a text, by speaker and in order.
 
     Attributes:
-        form: how the text writes a speaker, "colon" or "period".
+        notation: how the text writes a speaker.
         speeches: the speaker of each speech.
     """
 
-    form: str
+    notation: Notation
     speeches: tuple[str, ...]
 
     @classmethod
     def read(cls, text: str) -> Play:
-        """Read a text in the form that it has more of. Raises CorpusError if nobody speaks."""
-        by_form = {form: speakers(text, form) for form in _FORMS}
-        form = max(by_form, key=lambda form: len(by_form[form]))
-        counts = Counter(by_form[form])
-        kept = tuple(name for name in by_form[form] if counts[name] > 1)  # a heading stands there once
+        """Read a text in the notation that it has more of. Raises CorpusError if nobody speaks."""
+        notation = max((COLON, PERIOD), key=lambda one: len(one.speakers(text)))
+        names = notation.speakers(text)
+        counts = Counter(names)
+        kept = tuple(name for name in names if counts[name] > 1)  # a heading stands there once
         if len(set(kept)) < 2:
             raise CorpusError(
                 "No speakers were found in the text: it does not read as a play.",
                 remedy="a speech begins with 'NAME:' on a line of its own, or with 'NAME.  ' and the words",
             )
-        return cls(form, kept)
+        return cls(notation, kept)
 
     def company(self, name: str, window: int = WINDOW) -> frozenset[str]:
         """Everyone else who has at least half of their speeches within `window` speeches of one of this name's.
@@ -91,13 +109,7 @@ class Play:
     def named_in(self, text: str) -> Counter[str]:
         """How often each speaker of the play speaks in a text that a model wrote."""
         known = set(self.speeches)
-        return Counter(name for name in speakers(text, self.form) if name in known)
-
-
-def speakers(text: str, form: str) -> list[str]:
-    """The speaker of each speech of a text, in order."""
-    names = [" ".join(name.split()) for name in _FORMS[form].findall(text.replace("\r\n", "\n"))]
-    return [name for name in names if not _HEADING.fullmatch(name)]
+        return Counter(name for name in self.notation.speakers(text) if name in known)
 
 
 @dataclass(frozen=True)

@@ -337,6 +337,11 @@ class Prompts(Record):
     step: Count | None = None
     prompts: list[Prompt]
 
+    def asked(self) -> Any:
+        """What was asked, and in which way: the same of two tables of which one may take the other's place."""
+        how = self.model_dump(exclude={"name", "prompts"}, exclude_unset=True)
+        return how, [(row.prompt, len(row.samples)) for row in self.prompts]
+
 
 class Share(Record):
     """How many of a name's own company answered."""

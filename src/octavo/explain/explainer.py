@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +24,6 @@ from octavo.config import Recipe
 from octavo.data.batch import Batch
 from octavo.errors import CheckpointError
 from octavo.explain.ablations import changes, difference, in_words, row_losses, variants
-from octavo.explain.floor import floors
 from octavo.explain.head_scores import head_scores
 from octavo.explain.page_model import (
     as_packed,
@@ -66,7 +66,7 @@ class Subject:
         model: the network, in evaluation mode and on the CPU.
         batches: what it is evaluated on, in so many rows at once, from about so many tokens.
         chapters: steps whose weights were kept, and what reads these.
-        texts: some that the source of the corpus may have written, for `floor.py`.
+        texts: some that the source of the corpus may have written, for `floors`.
     """
 
     title: str
@@ -209,6 +209,40 @@ def explained(
         "floor": floors(model, subject.tokenizer, subject.texts, subject.recipe.corpus.best_guesses),
     }
     return Explanation(subject.title, facts, deflated, tuple(unread))
+
+
+@torch.no_grad()
+def floors(
+    model: GPT,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    best: Callable[[str], list[tuple[str, float]] | None],
+) -> list[dict[str, Any]]:
+    """How probable each token is at best, and how probable the model finds it: of each text that the source could have
+    written, and whose tokens are those of the tokenizer; as `web/src/facts.ts` reads it."""
+    found = []
+    for text in texts:
+        try:
+            known = best(text)
+        except ValueError:
+            continue
+        ids = tokenizer.encode(text)
+        pieces = [tokenizer.encode(piece) for piece, _ in known or ()]
+        if tokenizer.start is None or not pieces or any(len(piece) != 1 for piece in pieces):
+            continue
+        if not np.array_equal(np.concatenate(pieces), ids) or len(ids) > model.context:
+            continue
+        row = torch.from_numpy(np.concatenate(([tokenizer.start], ids)).astype(np.int64))
+        logs = model(row[None, :-1])[0].log_softmax(dim=-1)
+        own = logs.gather(1, row[1:, None])[:, 0].exp()
+        found.append(
+            {
+                "tokens": [tokenizer.token_text(int(id)) for id in ids],
+                "best": [round(math.exp(cost), 4) for _, cost in known or ()],
+                "model": [round(float(p), 4) for p in own],
+            }
+        )
+    return found
 
 
 def measure(

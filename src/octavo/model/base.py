@@ -331,7 +331,7 @@ def without_tables(config: ModelConfig) -> ModelConfig:
 
 def sparse_parameters(model: nn.Module) -> list[nn.Parameter]:
     """The tables of all modules that say which they are."""
-    return [table for tables in _asked(model, "sparse_parameters") for table in tables()]
+    return [table for tables in asked(model, "sparse_parameters") for table in tables()]
 
 
 def gates(model: nn.Module) -> list[Any]:
@@ -346,11 +346,12 @@ def gate_parameters(model: nn.Module) -> list[nn.Parameter]:
 
 def prepare_for_processes(model: nn.Module) -> None:
     """Tell every module that wants to know that several processes will train it."""
-    for prepare in _asked(model, "prepare_for_processes"):
+    for prepare in asked(model, "prepare_for_processes"):
         prepare()
 
 
-def _asked(model: nn.Module, method: str) -> list[Callable[[], Any]]:
+def asked(model: nn.Module, method: str) -> list[Callable[..., Any]]:
+    """A method of every module that has one of this name."""
     methods = (getattr(module, method, None) for module in model.modules())
     return [each for each in methods if each is not None]
 

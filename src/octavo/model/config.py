@@ -167,22 +167,8 @@ class GPTConfig(ModelConfig):
             )
         if self.qk_norm_scale and not self.qk_norm:
             raise ValueError("qk_norm_scale is the scale of qk_norm, which is off; set qk_norm=true")
-        if self.input.vectors != self.output.vectors:
-            raise ValueError(
-                f"input={self.input.kind} and output={self.output.kind}: one is for tokens, the other for rows of "
-                "numbers; both are for the same"
-            )
-        for name, idle in (("tied", False), ("head_bias", False), ("logit_softcap", None)):
-            if self.input.vectors and getattr(self, name) != idle:
-                raise ValueError(
-                    f"{name} is for a model of tokens, and input={self.input.kind} reads numbers"
-                )
-        if self.input.vectors and self.ngrams.kind != "none":
-            raise ValueError(
-                f"ngrams are of tokens, and input={self.input.kind} reads numbers; it has `lags`"
-            )
-        if self.counts.kind != "none" and self.takes_vectors:
-            raise ValueError("counts are of tokens, and model.input reads rows of numbers; set counts=none")
+        if wrong := self.input.unfit(self):
+            raise ValueError(wrong)
         if self.positions.turns and self.resolved_head_width % 2:
             raise ValueError(
                 f"{self.positions.kind} positions need an even head width, not {self.resolved_head_width}"

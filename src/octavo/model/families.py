@@ -48,6 +48,10 @@ class Family(ABC):
     def log_prob(self, raw: Tensor, u: Tensor) -> Tensor:
         """Log density at u (…), in nats."""
 
+    def pinball(self, raw: Tensor, u: Tensor) -> Tensor:
+        """Twice the mean pinball loss over the levels at u (…), an estimate of the CRPS. Of quantiles alone."""
+        raise AssertionError("no other family has a pinball loss")
+
     @abstractmethod
     def draw(self, raw: Tensor, generator: torch.Generator) -> Tensor:
         """A number (…) from each distribution."""
@@ -173,7 +177,6 @@ class Quantiles(Family):
         return self.pinball(raw, u) + torch.where(beyond > 0, beyond / tails + tails.log(), 0.0).sum(dim=-1)
 
     def pinball(self, raw: Tensor, u: Tensor) -> Tensor:
-        """Twice the mean pinball loss over the levels at u (…), an estimate of the CRPS."""
         error = u[..., None] - self._parts(raw)[0]
         levels = self.levels.to(raw)
         return 2 * torch.maximum(levels * error, (levels - 1) * error).mean(dim=-1)

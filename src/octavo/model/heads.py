@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
 from octavo.model.families import Bins, Family, Gaussian, Mixture, Quantiles, StudentT
-from octavo.model.vectors import Calibrated, fill, last_seen, spread_of, spread_of_steps
+from octavo.model.vectors import fill, last_seen, spread_of, spread_of_steps
 
 SEEN = 10.0
 """Spreads; a channel's number that is farther away is told to the channels after it as this far."""
@@ -53,7 +53,7 @@ class Chain(nn.Module):
         return (alone + F.linear(seen, skip)).unflatten(-1, (self.columns, self.numbers)) + own
 
 
-class VectorHead(nn.Linear, Calibrated):
+class VectorHead(nn.Linear):
     """A distribution for each column of the next row.
 
     Its numbers describe u, which is (next − base) / scale: the base is the last number seen, or the column's mean, and
@@ -139,7 +139,6 @@ class VectorHead(nn.Linear, Calibrated):
     def pinball(self, raw: Tensor, rows: Tensor, values: Tensor) -> Tensor:
         """Twice the mean pinball loss of each number that follows, (B, T, D), in spreads; 0 where it is missing. Of a
         head of quantiles."""
-        assert isinstance(self.family, Quantiles), "no other family has a pinball loss"
         missing = values.isnan()
         u = ((values - self.base(rows)) / self.scale).masked_fill(missing, 0.0)
         losses = self.family.pinball(raw.unflatten(-1, (self.columns, -1)), u)

@@ -6,7 +6,7 @@ B sequences, T positions, C width, D columns, V vocabulary (of rows, D).
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
 from octavo.model.ngram_vectors import NGrams
-from octavo.model.vectors import Calibrated, fill, spread_of, spread_of_steps
+from octavo.model.vectors import fill, spread_of, spread_of_steps
 
 LARGEST_INPUT = 20.0
 """Spreads; what is farther away is read as this far."""
@@ -25,7 +25,7 @@ FEATURES = 3
 """Of each column: its number, whether it is missing, and whether it is exactly zero."""
 
 
-class VectorInput(nn.Linear, Calibrated):
+class VectorInput(nn.Linear):
     """A matrix on each column's number, scaled by the training split, and on whether it is missing or exactly zero."""
 
     center: Tensor
@@ -49,7 +49,7 @@ class VectorInput(nn.Linear, Calibrated):
         return super().forward(torch.cat([scaled.masked_fill(missing, 0.0), *flags], dim=-1))
 
 
-class Steps(NGrams, Calibrated):
+class Steps(NGrams):
     """A matrix on the last few steps, from each row to the next; a step that is not known is 0."""
 
     scale: Tensor
@@ -85,6 +85,15 @@ class InputConfig(PartConfig):
     """Base of the kinds. `vectors`: whether a position holds a row of numbers, not a token."""
 
     vectors: ClassVar[bool] = False
+
+    def unfit(self, model: Any) -> str | None:
+        """What of a `GPTConfig` does not go with this input, as a sentence; None where all does."""
+        if self.vectors == model.output.vectors:
+            return None
+        return (
+            f"input={self.kind} and output={model.output.kind}: one is for tokens, the other for rows of numbers; "
+            "both are for the same"
+        )
 
     @abstractmethod
     def build(self, *, vocab_size: int, width: int) -> nn.Module:
@@ -130,6 +139,16 @@ class LinearInputConfig(InputConfig):
     `final_norm` it can then be an autoregression of this order by itself."""
 
     vectors: ClassVar[bool] = True
+
+    def unfit(self, model: Any) -> str | None:
+        for name, idle in (("tied", False), ("head_bias", False), ("logit_softcap", None)):
+            if getattr(model, name) != idle:
+                return f"{name} is for a model of tokens, and input={self.kind} reads numbers"
+        if model.ngrams.kind != "none":
+            return f"ngrams are of tokens, and input={self.kind} reads numbers; it has `lags`"
+        if model.counts.kind != "none":
+            return "counts are of tokens, and model.input reads rows of numbers; set counts=none"
+        return super().unfit(model)
 
     def build(self, *, vocab_size: int, width: int) -> nn.Module:
         return VectorInput(columns=vocab_size, width=width)

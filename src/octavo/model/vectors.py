@@ -5,30 +5,21 @@ B sequences, T positions, D columns. A number that is not there is NaN.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from octavo.model.base import asked
 
 NEXT_TO_NOTHING = 1e-9
 """A spread that is this share of what it is a spread of, or less, is none but that of rounding."""
 
 
-class Calibrated(nn.Module):
-    """A module that keeps constants of the training split, as buffers, which are saved with the weights."""
-
-    @abstractmethod
-    def calibrate(self, rows: np.ndarray) -> None:
-        """Take them from the training split's rows (N, D)."""
-
-
 def calibrate(model: nn.Module, rows: np.ndarray) -> None:
-    """Give every module of a model that asks for it the constants of the training split's rows (N, D); a model of
-    tokens has none."""
-    for module in model.modules():
-        if isinstance(module, Calibrated):
-            module.calibrate(rows)
+    """Let every module that keeps constants of the training split, as buffers, take them from its rows (N, D); a model
+    of tokens has none."""
+    for take in asked(model, "calibrate"):
+        take(rows)
 
 
 def _moments(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,8 @@
 // Context mixing: what comes next, from many contexts at once, decided bit by bit. The twin is in slow_mixing.py.
 //
 // A text is a sequence of units of 8 bits. Each bit is predicted by what followed each of some contexts: the last units,
-// the word and the words before it, units further back, what followed such a unit lately, the line's column and what
-// stands above, the longest match. Of each context a line of the processor's cache keeps a short history of every bit of
+// the word and the words before it, units further back, what followed such a unit or word lately, the line's column,
+// its first word and what stands above, the longest match. Of each context a line of the processor's cache keeps a short history of every bit of
 // half a unit; what such histories came to is counted. All predictions, and a network's where one is heard, are mixed in
 // the logistic domain by several sets of weights, each chosen by a small context, and their mixtures by one more; the
 // mixture is corrected by what it came to in its context (secondary estimation). Weights and counts learn from each bit
@@ -20,16 +20,21 @@
 
 enum {
     ORDERS = 8,       // the first contexts: of the last 0 to 6 and of 8 units
-    CONTEXTS = 22,
+    FOUR = 4,         // that of the last four
+    CONTEXTS = 29,
     MATCHES = 2,
-    DIRECT = 3,       // contexts whose bits are counted one by one: the last 1, 2 and 3 units
-    SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant, two of the network
+    DIRECT = 4,       // contexts whose bits are counted one by one: the last 1 to 4 units
+    SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant
     CONSTANT = SIDES + 2 * MATCHES + DIRECT,
-    HEARD = CONSTANT + 1,
-    INPUTS = 32,
+    SURE = CONSTANT + 1,  // how sure the first contexts are
+    SURELY = 24,
+    HEARD = SURE + SURELY,  // two of the network
     LANES = 16,
-    SETS = 5,
-    ALL_ROWS = 256 + 256 + 256 + 2048 + 144,
+    VECTORS = 4,
+    INPUTS = VECTORS * LANES,
+    SETS = 9,
+    SETS_PADDED = 16,
+    ALL_ROWS = 256 + 256 + 256 + 2048 + 144 + 257 * 8 + 256 + 16 * 8 + 256,
     STEPS = 32,       // of secondary estimation, half a logit each
     ESTIMATES = 2,
     LONGEST = 64,     // of a match
@@ -42,13 +47,14 @@ enum {
     ONES = (1 << 22) - 1,
     HALF = 1 << 31,
     CODE = 16,        // bits of the longest code
+    FOLLOWS = 1024,   // words that are told apart by what followed them
 };
-static const int FIRST_ROW[SETS] = {0, 256, 512, 768, 2816};  // of each set
+static const int FIRST_ROW[SETS] = {0, 256, 512, 768, 2816, 2960, 5016, 5272, 5400};  // of each set
 static const int MATCH_LEAST[MATCHES] = {12, 5};
-static const float LINES_PER_UNIT = 2.5f;
+static const float LINES_PER_UNIT = 5;
 static const int64_t MOST_LINES = 1 << 22;
-static const float RATE = 0.003f, FIRST_RATE = 0.02f, RATE_FALLS = 32768, FINAL_RATE = 0.001f, CORRECTED = 0.02f;
-static const float CERTAINTY = 3, FIRST_WEIGHT = 0.17f, FIRST_HEARD = 0.2f, BIAS = 0.3f, LARGEST = 12;
+static const float RATE = 0.002f, FIRST_RATE = 0.02f, RATE_FALLS = 32768, FINAL_RATE = 0.001f, CORRECTED = 0.02f;
+static const float CERTAINTY = 3, FIRST_WEIGHT = 0.1f, FIRST_HEARD = 0.2f, BIAS = 0.3f, LARGEST = 12;
 static const float LEAST = 1.0f / 65536, MOST_HEARD = 10;
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
@@ -63,15 +69,17 @@ typedef struct {
     const uint8_t *text;
     int64_t begin, end;      // what is known of it
     uint64_t last, earlier;  // units, the newest lowest
-    uint32_t word, before[2], gap;  // hashes: of the word that stands here, of those before it, of what follows the last
+    uint32_t word, before[3], gap;  // hashes: of the word that stands here, of those before it, of what follows the last
+    uint32_t opening;        // of the line's first word
     uint32_t kinds, after[256];     // the last units that followed each unit
     int64_t line, above;     // where this line and the one before it begin; −1: nowhere
-    int column, indent, first;
+    uint32_t *follows;       // the word that followed each word last
+    int column, indent, first, letters;
     int second;              // whether the next unit ends a symbol of two
 } Place;
 
 // How the predictions are weighed.
-typedef struct { float sets[ALL_ROWS][INPUTS], final[256][8]; } Weights;
+typedef struct { float sets[ALL_ROWS][INPUTS], final[256][SETS_PADDED]; } Weights;
 
 // What is known of a text, in one piece of memory with no address in it. Behind it stand direct counts, lines, the places
 // of matches, and the text that was read.
@@ -83,6 +91,7 @@ typedef struct {
     float stretched[STRETCHED];
     Count by_history[CONTEXTS][256], matched[MATCHES][LENGTHS];
     uint16_t estimated[ESTIMATES][65536][STEPS];
+    uint32_t follows[FOLLOWS];
     Place place;                      // where the text ends
 } Model;
 
@@ -182,9 +191,9 @@ static void make_histories(Model *m) {
     }
 }
 
-static void arrive(Place *w, const uint8_t *text, int64_t begin) {
+static void arrive(Place *w, const uint8_t *text, int64_t begin, uint32_t *follows) {
     memset(w, 0, sizeof *w);
-    w->text = text, w->begin = w->end = w->line = begin, w->above = -1;
+    w->follows = follows, w->text = text, w->begin = w->end = w->line = begin, w->above = -1;
 }
 
 // A model that has read nothing, in memory of `mixing_bytes`, all zeros; and its weights, all zeros too.
@@ -196,7 +205,7 @@ void mixing_start(Model *m, Weights *weights, int64_t capacity, const uint8_t *k
         m->stretched[i] = (float)log(p / (1 - p));
     }
     make_histories(m);
-    arrive(&m->place, 0, 0);
+    arrive(&m->place, 0, 0, 0);
     for (int i = 0; i < MATCHES; i++)
         for (int j = 0; j < LENGTHS; j++) m->matched[i][j] = new_count(0.75f);
     uint16_t line[STEPS];
@@ -211,6 +220,8 @@ void mixing_start(Model *m, Weights *weights, int64_t capacity, const uint8_t *k
         for (int s = 0; s < SETS; s++) weights->final[row][s] = 1.0f / SETS;
 }
 
+static inline uint32_t *followed(const Place *w) { return w->follows + w->before[0] % FOLLOWS; }
+
 static inline void pass(const Model *m, Place *w) {  // the unit at `end`
     const int unit = w->text[w->end++], second = w->second;
     w->second = !second && m->kind[unit] == FIRST_OF_TWO;
@@ -220,12 +231,17 @@ static inline void pass(const Model *m, Place *w) {  // the unit at `end`
     w->kinds = w->kinds << 4 | (uint32_t)kind;
     if (kind <= CAPITAL) {
         if (!w->word) w->gap = 0;
-        w->word = (uint32_t)(hashed(w->word, m->fold[unit]) >> 16) | 1;
+        w->word = (uint32_t)(hashed(w->word, m->fold[unit]) >> 16) | 1, w->letters++;
     } else {
-        if (w->word) w->before[1] = w->before[0], w->before[0] = w->word, w->word = 0, w->gap = 0;
+        if (w->word) {
+            if (!w->opening) w->opening = w->word;
+            *followed(w) = w->word;
+            w->before[2] = w->before[1], w->before[1] = w->before[0], w->before[0] = w->word;
+            w->word = 0, w->gap = 0, w->letters = 0;
+        }
         w->gap = (uint32_t)(hashed(w->gap, (uint64_t)unit) >> 16);
     }
-    if (kind == LINE) w->above = w->line, w->line = w->end, w->column = w->indent = w->first = 0;
+    if (kind == LINE) w->above = w->line, w->line = w->end, w->opening = 0, w->column = w->indent = w->first = 0;
     else {
         w->column++;
         if (!w->first) {
@@ -245,12 +261,12 @@ typedef struct {
     int sought;                  // the node whose hashes the lower half has
     const uint8_t *match[MATCHES];  // what follows the match
     int length[MATCHES], expected;
-    int one, two, kinds, in_word;  // what weights are chosen by
+    int one, two, kinds, in_word, column, letters;  // what weights are chosen by
     int node, bit;               // 1 and the bits of the unit so far; how many these are
     float heard;                 // the network's probability of a 1; below 0: none is heard
     float x[INPUTS] __attribute__((aligned(64)));
     Count counts[2 * LANES] __attribute__((aligned(64)));
-    float mixed[8] __attribute__((aligned(32))), p_mixed[8] __attribute__((aligned(32)));
+    float mixed[SETS_PADDED] __attribute__((aligned(64))), p_mixed[SETS_PADDED] __attribute__((aligned(64)));
     float together, p_together, between;
     uint8_t states[CONTEXTS];
     int rows[SETS], matched[MATCHES], match_bit[MATCHES], estimates[ESTIMATES], step;
@@ -336,9 +352,17 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(50, (uint64_t)n->expected << 16 | longest << 8 | one);
     *h++ = hashed(51, (uint64_t)(w->kinds & 0xFFFFFFF) << 8 | one);
     *h++ = hashed(52, (uint64_t)w->word << 32 | one << 16 | (uint64_t)n->expected);
+    *h++ = hashed(here, hashed(25, w->before[2]));
+    *h++ = hashed(here, hashed(26, *followed(w)));
+    *h++ = hashed(here, hashed(27, w->opening));
+    *h++ = hashed(here, hashed(28, (uint64_t)column));
+    *h++ = hashed(33, last & 0xFFFF00);
+    *h++ = hashed(34, last & 0xF0F0F0FFFF);
+    *h++ = hashed(hashed(10, last), w->earlier & 0xFFFFFF);
     fetch(m, n->hashes[0]);
     n->last = last, n->one = (int)one, n->two = (int)(last >> 8 & 255);
     n->kinds = (int)(w->kinds & 255), n->in_word = w->word != 0;
+    n->column = column, n->letters = w->letters < 15 ? w->letters : 15;
     n->opened[0] = n->opened[1] = n->sought = 0;
 }
 
@@ -410,6 +434,7 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
         n->states[i] = (uint8_t)history;
         n->counts[i] = m->by_history[i][history];
         x[i] = history ? stretch(m, n->counts[i]) : 0;
+        if (i < SURELY) x[SURE + i] = history ? CERTAINTY * (probability(n->counts[i]) - 0.5f) : 0;
     }
     for (int i = 0; i < ORDERS; i++) known += n->states[i] != 0;
     x += SIDES;
@@ -424,28 +449,33 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
         x[1] = (bit ? CERTAINTY : -CERTAINTY) * (probability(count) - 0.5f);
     }
     for (int i = 0; i < DIRECT; i++) *x++ = stretch(m, n->counted[half][i]->of[at + 1] ^ HALF);
-    *x++ = BIAS;
+    *x = BIAS;
     const float heard = n->heard;
+    x = n->x + HEARD;
     x[0] = heard < 0 ? 0 : clipped(logf(heard / (1 - heard)), MOST_HEARD);
     x[1] = heard < 0 ? 0 : CERTAINTY * (heard - 0.5f);
     n->rows[0] = n->node, n->rows[1] = n->one, n->rows[2] = n->two;
     n->rows[3] = n->kinds * 8 + n->bit, n->rows[4] = (n->in_word * 9 + known) * 8 + n->bit;
+    n->rows[5] = n->expected * 8 + n->bit, n->rows[6] = n->column, n->rows[7] = n->letters * 8 + n->bit;
+    n->rows[8] = n->states[FOUR];
     const Vector *inputs = (const Vector *)n->x;
     float together = 0;
     for (int s = 0; s < SETS; s++) {
         const Vector *weights = (const Vector *)by->sets[FIRST_ROW[s] + n->rows[s]];
-        n->mixed[s] = clipped(total(weights[0] * inputs[0] + weights[1] * inputs[1]), LARGEST);
+        const Vector most = weights[0] * inputs[0] + weights[1] * inputs[1];
+        n->mixed[s] = clipped(total(most + (weights[2] * inputs[2] + weights[3] * inputs[3])), LARGEST);
     }
-    for (int s = 0; s < 8; s++) n->p_mixed[s] = squash(n->mixed[s]);
+    for (int s = 0; s < SETS_PADDED; s++) n->p_mixed[s] = squash(n->mixed[s]);
     for (int s = 0; s < SETS; s++) together += by->final[n->node][s] * n->mixed[s];
     n->together = clipped(together, LARGEST), n->p_together = squash(n->together);
     const float place = clipped(n->together, (STEPS - 2) / 4.0f) * 2 + STEPS / 2;
     n->step = place < STEPS - 2 ? (int)place : STEPS - 2, n->between = place - n->step;
-    float p = 0.5f * n->p_together;
+    float p = n->p_together;
     for (int e = 0; e < ESTIMATES; e++) {
         const uint16_t *line = m->estimated[e][n->estimates[e]] + n->step;
-        p += 0.25f / 65535 * (line[0] * (1 - n->between) + line[1] * n->between);
+        p += 1.0f / 65535 * (line[0] * (1 - n->between) + line[1] * n->between);
     }
+    p *= 1.0f / (1 + ESTIMATES);
     return p < LEAST ? LEAST : p > 1 - LEAST ? 1 - LEAST : p;
 }
 
@@ -456,7 +486,7 @@ static inline void learn(Model *m, Weights *by, Next *n, int bit, float rate) {
     for (int s = 0; s < SETS; s++) {
         Vector *weights = (Vector *)by->sets[FIRST_ROW[s] + n->rows[s]];
         const float wrong = (bit - n->p_mixed[s]) * rate;
-        weights[0] += wrong * inputs[0], weights[1] += wrong * inputs[1];
+        for (int v = 0; v < VECTORS; v++) weights[v] += wrong * inputs[v];
     }
     const float wrong = (bit - n->p_together) * FINAL_RATE;
     for (int s = 0; s < SETS; s++) by->final[n->node][s] += wrong * n->mixed[s];
@@ -543,7 +573,7 @@ int mixing_read(Model *m, Weights *by, const Vocabulary *v, const int32_t *symbo
     Next two[2];
     memset(two, 0, sizeof two);
     Place ahead = m->place;
-    ahead.text = text_of(m);
+    ahead.text = text_of(m), ahead.follows = m->follows;
     fetch_ahead(m, &ahead, two, coming[0]);
     for (int64_t i = 0; i < count; i++) {
         const int32_t *path = v->paths + (int64_t)CODE * symbols[i];
@@ -570,7 +600,7 @@ int mixing_read(Model *m, Weights *by, const Vocabulary *v, const int32_t *symbo
         if (nats) nats[i] = -log_p;
     }
     free(coming);
-    m->place = ahead, m->place.text = 0;
+    m->place = ahead, m->place.text = 0, m->place.follows = 0;
     return 1;
 }
 
@@ -615,6 +645,7 @@ typedef struct {
     int first;
     float spoken, rest;    // how much the network and the others had to say
     uint8_t window[WINDOW + 2];
+    uint32_t follows[FOLLOWS];
 } Spread;
 
 // After a text (count,), of which a network says `logits` (V,), if it is there.
@@ -628,7 +659,8 @@ static void stand(Spread *s, const Model *m, const Weights *by, const Vocabulary
     while (from > 0 && length + v->lengths[text[from - 1]] <= WINDOW) length += v->lengths[text[--from]];
     for (int at = 0; from < count; from++)
         for (int i = 0; i < v->lengths[text[from]]; i++) s->window[at++] = v->units[2 * text[from] + i];
-    arrive(s->places, s->window, 0);
+    memcpy(s->follows, m->follows, sizeof s->follows);
+    arrive(s->places, s->window, 0, s->follows);
     memcpy(s->places->after, m->place.after, sizeof m->place.after);
     while (s->places->end < length) pass(m, s->places);
     look(m, s->places, s->next);
@@ -662,16 +694,29 @@ static void spread(Spread *s, int at, int low, float log_p) {
     spread(s, b->right, b->middle, log_p + logf(p));
 }
 
-// Whether another symbol is more probable than one of which ln p is `least`; the likelier half is looked at first.
-static int beaten(Spread *s, int at, int low, float log_p, float least, int32_t symbol) {
-    if (log_p <= least) return 0;
-    if (at < 0) return s->vocabulary->symbols[low] != symbol;
-    const Branch *b = s->vocabulary->branches + at;
+// A symbol that came, and how probable it was. Of what the mixer says of each symbol a share was `kept`, to which is
+// `added` (V,), if it is there.
+typedef struct { int32_t symbol; float p, kept; const float *added; } Came;
+
+static inline float probable(const Came *c, float log_p, float added) {
+    return c->added ? c->kept * expf(log_p) + added : expf(log_p);
+}
+
+// Whether a symbol from `low` to before `high`, which together have log_p, is more probable than the one that came; the
+// likelier half is looked at first.
+static int beaten(Spread *s, int at, int low, int high, float log_p, const Came *c) {
+    const Vocabulary *v = s->vocabulary;
+    float most = 0;
+    for (int i = low; i < high && c->added; i++)
+        if (v->symbols[i] != c->symbol && c->added[v->symbols[i]] > most) most = c->added[v->symbols[i]];
+    if (probable(c, log_p, most) <= c->p) return 0;
+    if (at < 0) return v->symbols[low] != c->symbol;
+    const Branch *b = v->branches + at;
     const float p = log_p > UNLIKELY ? at_branch(s, b) : b->share;
     const float left = log_p + logf(1 - p), right = log_p + logf(p);
-    if (left > right && beaten(s, b->left, b->low, left, least, symbol)) return 1;
-    if (beaten(s, b->right, b->middle, right, least, symbol)) return 1;
-    return left <= right && beaten(s, b->left, b->low, left, least, symbol);
+    if (left > right && beaten(s, b->left, b->low, b->middle, left, c)) return 1;
+    if (beaten(s, b->right, b->middle, b->high, right, c)) return 1;
+    return left <= right && beaten(s, b->left, b->low, b->middle, left, c);
 }
 
 // How much the network and the others had to say to the prediction that was just made.
@@ -701,7 +746,7 @@ static float way_to(Spread *s, int32_t symbol) {
 // ln p after each of `count` spans (begin, end) of a text, of which nothing is learned: of each of V symbols, `logs`
 // (count, V); or where `symbols` (count,) came, of these alone, `logs` (count,), with the share that the network has in
 // all that was said, `shares`, and whether no other symbol had more, `first`. `logits` (count, stride ≥ V): a network's,
-// or 0.
+// or 0. `kept` (count,) and `added` (count, V), or 0: see `Came`.
 typedef struct {
     const Model *model;
     const Weights *by;
@@ -712,6 +757,7 @@ typedef struct {
     const float *logits;
     int64_t stride;
     const int32_t *symbols;
+    const float *kept, *added;
     float *logs, *shares;
     uint8_t *first;
     double *sums; // (threads, V + 1)
@@ -731,17 +777,21 @@ static void foretell_some(void *given) {
             spread(&s, root, 0, 0);
             continue;
         }
-        g->logs[i] = way_to(&s, g->symbols[i]);
+        Came c = {g->symbols[i], 0, 1, 0};
+        if (g->added) c.kept = g->kept[i], c.added = g->added + i * v->vocabulary;
+        const float log_p = way_to(&s, c.symbol);
+        c.p = probable(&c, log_p, c.added ? c.added[c.symbol] : 0);
+        g->logs[i] = c.added ? logf(c.p) : log_p;
         g->shares[i] = s.spoken > 0 ? s.spoken / (s.spoken + s.rest) : 0;
-        g->first[i] = !beaten(&s, root, 0, 0, g->logs[i], g->symbols[i]);
+        g->first[i] = !beaten(&s, root, 0, v->vocabulary, 0, &c);
     }
 }
 
 // Returns 0 where there is no memory.
 int mixing_predict(const Model *m, const Weights *by, const Vocabulary *v, const int32_t *text, const int64_t *spans,
-                   int64_t count, const float *logits, int64_t stride, const int32_t *symbols, float *logs,
-                   float *shares, uint8_t *first, int threads) {
-    Foretold all = {m, by, v, text, spans, count, logits, stride, symbols, logs, shares, first, 0};
+                   int64_t count, const float *logits, int64_t stride, const int32_t *symbols, const float *kept,
+                   const float *added, float *logs, float *shares, uint8_t *first, int threads) {
+    Foretold all = {m, by, v, text, spans, count, logits, stride, symbols, kept, added, logs, shares, first, 0};
     if (count < 4) threads = 1;
     if (!(all.sums = malloc((size_t)threads * (size_t)(v->vocabulary + 1) * sizeof *all.sums))) return 0;
     together(threads, foretell_some, &all);

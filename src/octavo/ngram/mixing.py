@@ -22,6 +22,8 @@ WINDOW = 256
 """Units before a position that its prediction depends on, as in mixing.c."""
 ALIGNED = 64
 """Bytes: a line of a processor's cache."""
+READING, COPYING = 5e-6, 0.5e-9
+"""Seconds, on a slow processor, for each unit that is read, and for each byte of memory that is copied."""
 
 
 class VocabularyStruct(ctypes.Structure):
@@ -51,6 +53,18 @@ class Scored(NamedTuple):
     logs: np.ndarray
     shares: np.ndarray
     first: np.ndarray
+
+
+class Beside(NamedTuple):
+    """What is mixed into N predictions after the mixer, float32.
+
+    Attributes:
+        kept: (N,) the share of its probabilities that is kept.
+        added: (N, V) what is added to them.
+    """
+
+    kept: np.ndarray
+    added: np.ndarray
 
 
 class ContextMixing:
@@ -102,16 +116,23 @@ class ContextMixing:
         """(N, V) ln p of each symbol after each of the spans (N, 2) of a text of symbols (M,), of which so many are
         looked at as have WINDOW units; `logits` (N, ≥ V), float32, are a network's. Nothing is learned."""
         logs = np.empty((len(spans), self.codes.size), np.float32)
-        self._predict(text, spans, logits, None, logs, None, None)
+        self._predict(text, spans, logits, None, None, None, logs, None, None)
         return logs
 
     def score(
-        self, text: np.ndarray, spans: np.ndarray, tokens: np.ndarray, logits: np.ndarray | None = None
+        self,
+        text: np.ndarray,
+        spans: np.ndarray,
+        tokens: np.ndarray,
+        logits: np.ndarray | None = None,
+        beside: Beside | None = None,
     ) -> Scored:
-        """Score only the `tokens` (N,) that came, as `predict` does, in a fraction of its time."""
+        """Score only the `tokens` (N,) that came, as `predict` does, in a fraction of its time; `beside`: what is mixed
+        in after that."""
         count = len(spans)
         found = Scored(np.empty(count, np.float32), np.empty(count, np.float32), np.empty(count, np.uint8))
-        self._predict(text, spans, logits, tokens, *found)
+        kept, added = (None, None) if beside is None else map(np.ascontiguousarray, beside)
+        self._predict(text, spans, logits, tokens, kept, added, *found)
         return found
 
     def _predict(
@@ -221,7 +242,7 @@ def compiled(native: ctypes.CDLL) -> None:
         "mixing_widen": ((pointer, number), None),
         "mixing_read": ((*[pointer] * 4, number, pointer, pointer), count),
         "mixing_hear": ((pointer, pointer, number, pointer, number, pointer), count),
-        "mixing_predict": ((*[pointer] * 5, number, pointer, number, *[pointer] * 4, count), count),
+        "mixing_predict": ((*[pointer] * 5, number, pointer, number, *[pointer] * 6, count), count),
     }
     for name, (arguments, result) in takes.items():
         function = getattr(native, name)

@@ -4,7 +4,8 @@ network says.
 What the network says of each bit is one more input of the mixer (see mixing.c), and how much it is worth is learned as
 all weights of the mixer are: from text that is new to both. So a small part of the training text is held out from the
 network, and the mixer reads it last, and hears the network there; only the weights that it has then are kept, for
-what it counts depends on the text alone. The network learns by itself.
+what it counts depends on the text alone. The network learns by itself. What a new text has said so far, which the mixer
+does not learn where it is not read on, is mixed in after it (see recent.py).
 
 B batch, T positions, C width, V vocabulary, N positions of all rows.
 """
@@ -25,9 +26,11 @@ from torch import Tensor, nn
 from octavo.config.parts import register
 from octavo.errors import CorpusError
 from octavo.ngram.codes import CODE, MOST_SYMBOLS, UNITS, Codes
+from octavo.ngram.gate import fit_recent
 from octavo.ngram.kernel import Tables
-from octavo.ngram.mixing import WINDOW, ContextMixing, compiled, context_mixing
+from octavo.ngram.mixing import WINDOW, Beside, ContextMixing, compiled, context_mixing
 from octavo.ngram.mixture import (
+    MOST_RECENT,
     CountedText,
     Counts,
     CountsConfig,
@@ -37,7 +40,7 @@ from octavo.ngram.mixture import (
     tables_of_text,
     to_mix,
 )
-from octavo.ngram.recent import Texts
+from octavo.ngram.recent import Recent, Texts, is_apart
 from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
 
 FEWEST = 32
@@ -46,8 +49,9 @@ MOST_WITHOUT_KERNEL = 50_000
 """Tokens that are read where there is no C compiler; a kilobyte takes a second."""
 MOST_HEARD, ROWS = 16_384, 16
 """Tokens at the end of what is held out that the network is heard on at most; and sequences of them at once."""
-DRAFT_ORDERS, MOST_COUNTED = 8, 1_000_000
-"""Of the n-grams that write drafts, and the tokens they are counted in at most."""
+ORDERS, MOST_COUNTED = 8, 1_000_000
+"""Of the n-grams that write drafts, and beside which the share of what a text has said is learned; and the tokens that
+they are counted in at most."""
 CODES = ("units", "lengths", "kinds", "folds")
 Mixer = ContextMixing | SlowMixing
 _held: WeakValueDictionary[tuple[bytes, bytes], Mixer] = WeakValueDictionary()
@@ -71,9 +75,10 @@ class MixingCounts(CountedText):
     folds: Tensor
     weights: Tensor
 
-    def __init__(self, *, vocab_size: int) -> None:
-        super().__init__(near=WINDOW, before=WINDOW, vocab_size=vocab_size)
+    def __init__(self, *, vocab_size: int, recent: int = 0) -> None:
+        super().__init__(near=WINDOW, before=max(WINDOW, recent), vocab_size=vocab_size)
         self.fewest = FEWEST
+        self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
         sizes = {"units": (vocab_size, 2), "lengths": (vocab_size,), "kinds": (UNITS,), "folds": (UNITS,)}
         for name, size in sizes.items():
             self.register_buffer(name, torch.zeros(size, dtype=torch.uint8))
@@ -119,11 +124,13 @@ class MixingCounts(CountedText):
             self.is_stale = True
         if not learned:
             self._weigh(self._all.weights)
+            if self.recent is not None:
+                fit_recent(self.recent, tokens[-MOST_COUNTED:], ORDERS)
 
     def ngrams(self) -> Tables | None:
         """Of the last part of a long text, for it is counted once more."""
         text = self.tokens[-MOST_COUNTED:].cpu().numpy().astype(np.int32)
-        return tables_of_text(text, vocab_size=self.vocab_size, orders=DRAFT_ORDERS) if len(text) else None
+        return tables_of_text(text, vocab_size=self.vocab_size, orders=ORDERS) if len(text) else None
 
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
         """The mixer after a text, or after its first tokens; it goes on from these where they were read."""
@@ -215,9 +222,11 @@ class MixingCounts(CountedText):
         if (mixer := self.tables) is None or not len(rows):
             return logits
         here = rows.to(logits.device)
-        chosen = (None if each is None else each[here] for each in (earlier, segments))
-        found = mixer.predict(*self._where(tokens[here], *chosen), _said(logits[here]))
-        logs = torch.from_numpy(found).to(logits.device).view(len(rows), *logits.shape[1:])
+        chosen = [None if each is None else each[here] for each in (earlier, segments)]
+        logs = torch.from_numpy(mixer.predict(*self._where(tokens[here], *chosen), _said(logits[here])))
+        if self.recent is not None and not is_apart():
+            logs = self.recent(logs.exp(), self.recent.texts(tokens[here], *chosen)).log()
+        logs = logs.to(logits.device).view(len(rows), *logits.shape[1:])
         return logs if alone is None else logits.float().index_copy(0, here, logs)
 
     def judged(
@@ -232,7 +241,11 @@ class MixingCounts(CountedText):
         if (mixer := self.tables) is None:
             return None
         asked, said = targets.flatten().cpu().numpy(), _said(logits)
-        logs, shares, first = mixer.score(*self._where(tokens, earlier, segments), asked, said)
+        beside = None
+        if self.recent is not None:
+            beside = Beside(*self.recent.beside(self.recent.texts(tokens, earlier, segments)))
+        where = self._where(tokens, earlier, segments)
+        logs, shares, first = mixer.score(*where, asked, said, beside)
         shape, heard = targets.shape, mixer.hear(said, asked)
         logs, first = (torch.from_numpy(each).to(targets.device).view(shape) for each in (logs, first))
         return Judged(logs, first > 0, heard.reshape(*shape, CODE), shares.reshape(shape))
@@ -266,8 +279,14 @@ class MixingCounts(CountedText):
         alone = self.alone.score(*where, asked)[0]
         network = logits.detach().float().flatten(0, 1).softmax(dim=-1).cpu()
         found = (network.gather(1, targets.reshape(-1, 1).cpu()), torch.from_numpy(alone).exp()[:, None])
-        weights = np.stack((shares, 1 - shares), axis=1)
-        return Sides(torch.from_numpy(weights), torch.cat(found, dim=1), torch.from_numpy(logs).exp())
+        weights, together = (
+            torch.from_numpy(np.stack((shares, 1 - shares), axis=1)),
+            torch.from_numpy(logs).exp(),
+        )
+        sides = Sides(weights, torch.cat(found, dim=1), together)
+        if self.recent is None:
+            return sides
+        return sides.after(self.recent, self.recent.texts(tokens, earlier, segments), asked)
 
     def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
         super()._make_room(_, weights, prefix, *__)
@@ -324,10 +343,12 @@ class MixingCountsConfig(CountsConfig):
     takes_segments: ClassVar[bool] = True
     share: float = Field(0.04, gt=0, lt=0.5)
     """Share of the training text that the network does not learn from, so that the mixer can learn what it is worth."""
+    recent: int = Field(2000, ge=0, le=MOST_RECENT)
+    """Tokens of the text so far that are counted too where the mixer does not read on; 0: none."""
 
     @property
     def before(self) -> int:
-        return WINDOW
+        return max(WINDOW, self.recent)
 
     @property
     def held_out(self) -> float:
@@ -346,4 +367,4 @@ class MixingCountsConfig(CountsConfig):
 
     def build(self, *, width: int, vocab_size: int) -> Counts:
         """The module."""
-        return MixingCounts(vocab_size=vocab_size)
+        return MixingCounts(vocab_size=vocab_size, recent=self.recent)

@@ -31,7 +31,7 @@ from octavo.errors import CorpusError
 from octavo.ngram.gate import HeldOut, best_weights, fit, fit_recent
 from octavo.ngram.kernel import MOST_HIDDEN, Table, Tables, table_bytes
 from octavo.ngram.kneser_ney import KneserNey, kinds
-from octavo.ngram.recent import Recent, is_apart
+from octavo.ngram.recent import Recent, Texts, is_apart
 
 NETWORK = 0.02
 """The network's share before the gate has learned."""
@@ -127,6 +127,17 @@ class Sides(NamedTuple):
     """Of the token that came."""
     together: Tensor
     """(N,) the same by the model."""
+
+    def after(self, recent: Recent, texts: Texts, tokens: np.ndarray) -> Sides:
+        """The same with what the texts have said so far of tokens (N,), which takes its share of all weights."""
+        said, rest = (torch.from_numpy(each)[:, None] for each in texts.shares_of(tokens))
+        share = (recent.shares(texts)[:, None] * (1 - rest)).to(self.weights)
+        of_it = torch.where(rest < 1, said / (1 - rest), 0.0)
+        return Sides(
+            torch.cat((self.weights * (1 - share), share), dim=1),
+            torch.cat((self.probabilities, of_it), dim=1),
+            self.together * (1 - share[:, 0]) + share[:, 0] * of_it[:, 0],
+        )
 
 
 class CountedText(Counts):
@@ -357,14 +368,11 @@ class KneserNeyCounts(CountedText):
         asked = targets.flatten().cpu().numpy()
         found = [network.gather(1, targets.reshape(-1, 1)).cpu()]
         found.append(torch.from_numpy(tables.probabilities(places, asked)))
-        if self.recent is not None:
-            texts = self.recent.texts(tokens, earlier, segments)
-            said, rest = (torch.from_numpy(each)[:, None] for each in texts.shares_of(asked))
-            share = (self.recent.shares(texts)[:, None] * (1 - rest)).to(weights)
-            weights = torch.cat((weights * (1 - share), share), dim=1)
-            found.append(torch.where(rest < 1, said / (1 - rest), 0.0))
         weights, probabilities = weights.cpu(), torch.cat(found, dim=1)
-        return Sides(weights, probabilities, (weights * probabilities).sum(dim=1))
+        sides = Sides(weights, probabilities, (weights * probabilities).sum(dim=1))
+        if self.recent is None:
+            return sides
+        return sides.after(self.recent, self.recent.texts(tokens, earlier, segments), asked)
 
     def _weighed(
         self, tables: Tables, places: np.ndarray, logits: Tensor, x: Tensor

@@ -207,6 +207,19 @@ typedef struct {
     const float *from_known, *bias, *out, *out_bias;
 } Gate;
 
+static float share_of(const Gate *gate, const Look *found, int longest) {
+    const int features = longest + 3;
+    float seen[MOST + 3], score = gate->out_bias[0];
+    known_of(found, longest, seen);
+    for (int h = 0; h < gate->hidden; h++) {
+        float sum = gate->bias[h];
+        for (int f = 0; f < features; f++) sum += gate->from_known[h * features + f] * seen[f];
+        score += sum > 0.0f ? gate->out[h] * sum : 0.0f;
+    }
+    const float share = 1.0f / (1.0f + expf(-score));
+    return share < MOST_SHARE ? share : MOST_SHARE;
+}
+
 typedef struct {
     const Gate *gate;
     float *logs;
@@ -214,20 +227,10 @@ typedef struct {
 
 static void predict_span(const Texts *texts, const Span *span, void *more) {
     const Predicted *given = more;
-    const Gate *gate = given->gate;
     const int64_t vocabulary = texts->vocabulary;
-    const int features = texts->longest + 3;
-    float *p = given->logs + span->place * vocabulary, seen[MOST + 3];
-    known_of(span->look, texts->longest, seen);
+    float *p = given->logs + span->place * vocabulary;
     for (int64_t v = 0; v < vocabulary; v++) p[v] = expf(p[v]);
-    float score = gate->out_bias[0];
-    for (int h = 0; h < gate->hidden; h++) {
-        float sum = gate->bias[h];
-        for (int f = 0; f < features; f++) sum += gate->from_known[h * features + f] * seen[f];
-        score += sum > 0.0f ? gate->out[h] * sum : 0.0f;
-    }
-    const float share = 1.0f / (1.0f + expf(-score));
-    mix_one(span, vocabulary, share < MOST_SHARE ? share : MOST_SHARE, p);
+    mix_one(span, vocabulary, share_of(given->gate, span->look, texts->longest), p);
     for (int64_t v = 0; v < vocabulary; v++) p[v] = logf(p[v]);
 }
 
@@ -235,4 +238,23 @@ static void predict_span(const Texts *texts, const Span *span, void *more) {
 int recent_predict(const Texts *texts, const Gate *gate, float *logs) {
     Predicted given = {gate, logs};
     return for_each(texts, predict_span, &given);
+}
+
+// What becomes of the probabilities of others: the share that is kept of them (count,), and what is added (count,
+// vocabulary), which begins with zeros.
+typedef struct {
+    const Gate *gate;
+    float *kept, *added;
+} Beside;
+
+static void beside_span(const Texts *texts, const Span *span, void *more) {
+    const Beside *given = more;
+    const float share = share_of(given->gate, span->look, texts->longest);
+    given->kept[span->place] = (float)((1.0 - share) + share * span->look->rest);
+    mix_one(span, texts->vocabulary, share, given->added + span->place * texts->vocabulary);
+}
+
+int recent_beside(const Texts *texts, const Gate *gate, float *kept, float *added) {
+    Beside given = {gate, kept, added};
+    return for_each(texts, beside_span, &given);
 }

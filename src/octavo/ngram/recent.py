@@ -155,6 +155,12 @@ class Texts:
         assert native is not None
         _whole(native.recent_predict(self._struct, ctypes.byref(gate), _address(logs)))
 
+    def beside(self, gate: GateStruct, kept: np.ndarray, added: np.ndarray) -> None:
+        """See `Recent.beside`. Only where there is a kernel."""
+        native = compiled()
+        assert native is not None
+        _whole(native.recent_beside(self._struct, ctypes.byref(gate), _address(kept), _address(added)))
+
     def _looks(self) -> Iterator[_Look]:
         for row, begin, end in self.spans.tolist():
             yield _look(self.text[row, begin:end])
@@ -231,16 +237,26 @@ class Recent(nn.Module):
     def forward(self, p: Tensor, texts: Texts) -> Tensor:
         """(N, V) probabilities from those of the rest of the model, in whose place they are put where no slope is asked
         for."""
-        shares = self.shares(texts)
         if not (torch.is_grad_enabled() and p.requires_grad):
             mixed = p.detach().cpu().contiguous()
-            texts.mix(shares.numpy(), mixed.numpy())
+            texts.mix(self.shares(texts).numpy(), mixed.numpy())
             return mixed.to(p.device)
-        added = torch.zeros(p.shape)
-        texts.mix(shares.numpy(), added.numpy())
+        kept, added = (torch.from_numpy(each).to(p.device) for each in self.beside(texts))
+        return p * kept[:, None] + added
+
+    def beside(self, texts: Texts) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) the share that is kept of the probabilities of the rest of the model; (N, V) what is added to them."""
+        count = len(texts.spans)
+        kept, added = np.zeros(count, np.float32), np.zeros((count, self.vocab_size), np.float32)
+        if compiled() is not None:
+            gate, held = self.gate()
+            texts.beside(gate, kept, added)
+            del held  # what the gate points at is needed until here
+            return kept, added
+        shares = self.shares(texts)
+        texts.mix(shares.numpy(), added)
         rest = torch.from_numpy(texts.shares_of(np.zeros(len(shares), np.int32))[1])
-        kept = ((1 - shares.double()) + shares.double() * rest).float()
-        return p * kept[:, None].to(p.device) + added.to(p.device)
+        return ((1 - shares.double()) + shares.double() * rest).float().numpy(), added
 
     @torch.no_grad()
     def shares(self, texts: Texts) -> Tensor:
@@ -275,7 +291,7 @@ def _whole(done: int) -> None:
 def compiled(native: ctypes.CDLL) -> None:
     """The kernel, where it can be had."""
     texts, pointer = ctypes.POINTER(TextsStruct), ctypes.c_void_p
-    takes = {"known": 1, "mix": 2, "said": 3, "predict": 2}
+    takes = {"known": 1, "mix": 2, "said": 3, "predict": 2, "beside": 3}
     for name, count in takes.items():
         function = getattr(native, f"recent_{name}")
         function.argtypes, function.restype = (texts, *[pointer] * count), ctypes.c_int

@@ -14,26 +14,28 @@ import numpy as np
 
 from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, SPACE, UPPER, Codes
 
-ORDERS, CONTEXTS, MATCHES, DIRECT, INPUTS, STEPS, ESTIMATES = 8, 22, 2, 3, 32, 32, 2
+ORDERS, FOUR, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 29, 2, 4, 32, 2
 CONSTANT = CONTEXTS + 2 * MATCHES + DIRECT
-HEARD = CONSTANT + 1
-ROWS = (256, 256, 256, 2048, 144)
-FIRST_ROW, SETS = np.concatenate(([0], np.cumsum(ROWS[:-1]))), len(ROWS)
-LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS, STRETCHED = 64, 256, 400, 250, 4, 4096
+SURE, SURELY = CONSTANT + 1, 24
+HEARD, INPUTS = SURE + SURELY, 64
+ROWS = (256, 256, 256, 2048, 144, 257 * 8, 256, 16 * 8, 256)
+FIRST_ROW, SETS, SETS_PADDED = np.concatenate(([0], np.cumsum(ROWS[:-1]))), len(ROWS), 16
+LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS = 64, 256, 400, 250, 4
+STRETCHED, FOLLOWS = 4096, 1024
 LENGTH_KINDS = (*range(16), 16, 20, 24, 28, 32, 40, 48, 64)
 MATCH_LEAST, MOST_COUNTED = (12, 5), (41, 24, 12, 7, 5, 5)
-LINES_PER_UNIT, MOST_LINES = 2.5, 1 << 22
-RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.003, 0.02, 32768.0, 0.001, 0.02
+LINES_PER_UNIT, MOST_LINES = 5, 1 << 22
+RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.002, 0.02, 32768.0, 0.001, 0.02
 CERTAINTY, FIRST_WEIGHT, FIRST_HEARD, BIAS, LARGEST, LEAST, MOST_HEARD = (
     3.0,
-    0.17,
+    0.1,
     0.2,
     0.3,
     12.0,
     1 / 65536,
     10,
 )
-WEIGHTS = sum(ROWS) * INPUTS + 256 * 8
+WEIGHTS = sum(ROWS) * INPUTS + 256 * SETS_PADDED
 UNLIKELY = -10
 WORD, PART = (1 << 64) - 1, (1 << 32) - 1
 ONES = (1 << 22) - 1
@@ -104,10 +106,13 @@ class Place:
     last: int = 0
     earlier: int = 0
     word: int = 0
-    before: tuple[int, int] = (0, 0)
+    before: tuple[int, int, int] = (0, 0, 0)
     gap: int = 0
+    opening: int = 0
+    letters: int = 0
     kinds: int = 0
     after: list[int] = field(default_factory=lambda: [0] * 256)
+    follows: list[int] = field(default_factory=lambda: [0] * FOLLOWS)
     line: int = 0
     above: int = -1
     column: int = 0
@@ -116,7 +121,7 @@ class Place:
     second: bool = False
 
     def passed(self, unit: int, codes: Codes) -> Place:
-        """The place after one more unit; it takes this one's text and what followed each unit with it."""
+        """The place after one more unit; it takes this one's text and what followed each unit and word with it."""
         self.text.append(unit)
         kind = int(codes.kinds[unit])
         starts = not self.second and kind == FIRST_OF_TWO
@@ -133,12 +138,16 @@ class Place:
         if kind <= UPPER:
             now.gap = self.gap if self.word else 0
             now.word = hashed(self.word, int(codes.folds[unit])) >> 16 & PART | 1
+            now.letters += 1
         else:
             if self.word:
-                now.before, now.word, now.gap = (self.word, self.before[0]), 0, 0
+                now.opening = self.opening or self.word
+                self.follows[self.before[0] % FOLLOWS] = self.word
+                now.before, now.word, now.gap, now.letters = (self.word, *self.before[:2]), 0, 0, 0
             now.gap = hashed(now.gap, unit) >> 16 & PART
         if kind == LINE:
             now.above, now.line, now.column, now.indent, now.first = self.line, len(self.text), 0, 0, 0
+            now.opening = 0
         else:
             now.column += 1
             if not self.first:
@@ -193,7 +202,7 @@ class SlowMixing:
         self.by_history = Counts(np.tile(np.trunc(first * np.float32(ONES)), (CONTEXTS, 1)), FORGETS)
         self.matched = Counts(np.full((MATCHES, len(LENGTH_KINDS)), int(0.75 * ONES)), FORGETS)
         self.direct = Counts(np.full((DIRECT, 1 << self.direct_bits, 16), 1 << 21), DIRECT_FORGETS)
-        sets, final = np.zeros((sum(ROWS), INPUTS), np.float32), np.zeros((256, 8), np.float32)
+        sets, final = (np.zeros(size, np.float32) for size in ((sum(ROWS), INPUTS), (256, SETS_PADDED)))
         sets[:, :CONTEXTS], sets[:, HEARD], final[:, :SETS] = FIRST_WEIGHT, FIRST_HEARD, 1 / SETS
         self.weights = np.concatenate((sets.ravel(), final.ravel()))
         line = (squash((np.arange(STEPS) - STEPS // 2) * 0.5) * 65535).astype(np.uint16)
@@ -210,7 +219,7 @@ class SlowMixing:
 
     @property
     def _final(self) -> np.ndarray:
-        return self.weights[sum(ROWS) * INPUTS :].reshape(256, 8)
+        return self.weights[sum(ROWS) * INPUTS :].reshape(256, SETS_PADDED)
 
     def read(self, tokens: np.ndarray, heard: np.ndarray | None = None) -> np.ndarray:
         """See `mixing.ContextMixing.read`."""
@@ -261,7 +270,12 @@ class SlowMixing:
         return logs
 
     def score(
-        self, text: np.ndarray, spans: np.ndarray, tokens: np.ndarray, logits: np.ndarray | None = None
+        self,
+        text: np.ndarray,
+        spans: np.ndarray,
+        tokens: np.ndarray,
+        logits: np.ndarray | None = None,
+        beside: Sequence[np.ndarray] | None = None,
     ) -> Sequence[np.ndarray]:
         """See `mixing.ContextMixing.score`; a tuple in the same order."""
         logs, shares, first = [], [], []
@@ -270,6 +284,10 @@ class SlowMixing:
             log_p, share = spread.to_one(token)
             everything = np.empty(self.codes.size, np.float32)
             spread.to_all(everything)
+            if beside is not None:
+                kept, added = beside[0][row], beside[1][row]
+                everything = np.log(kept * np.exp(everything) + added)
+                log_p = math.log(kept * math.exp(log_p) + added[token])
             logs.append(log_p)
             shares.append(share)
             first.append(int(everything.argmax()) == token)
@@ -291,7 +309,7 @@ class SlowMixing:
         """After another text than the one that was read."""
         units, ends = self.codes.encode(text[-WINDOW:])
         skipped = int(ends[np.searchsorted(ends, len(units) - WINDOW)]) if len(units) > WINDOW else 0
-        place = Place(bytearray(), after=list(self.place.after))
+        place = Place(bytearray(), after=list(self.place.after), follows=list(self.place.follows))
         for unit in units[skipped:].tolist():
             place = place.passed(unit, self.codes)
         return place
@@ -319,7 +337,7 @@ class SlowMixing:
             matches[0] = matches[1]
         length, unit = matches[0]
         expected = unit + 1 if length else 0
-        last, (before, earlier), one = w.last, w.before, w.last & 0xFF
+        last, (before, earlier, earliest), one = w.last, w.before, w.last & 0xFF
         inside = w.above >= 0 and w.above + w.column < w.line
         up, column = w.text[w.above + w.column] + 1 if inside else 0, min(w.column, 255)
         here = hashed(20, w.word) if w.word else hashed(21, before << 32 ^ w.gap)
@@ -341,8 +359,15 @@ class SlowMixing:
             hashed(50, expected << 16 | some << 8 | one),
             hashed(51, (w.kinds & 0xFFFFFFF) << 8 | one),
             hashed(52, w.word << 32 | one << 16 | expected),
+            hashed(here, hashed(25, earliest)),
+            hashed(here, hashed(26, w.follows[before % FOLLOWS])),
+            hashed(here, hashed(27, w.opening)),
+            hashed(here, hashed(28, column)),
+            hashed(33, last & 0xFFFF00),
+            hashed(34, last & 0xF0F0F0FFFF),
+            hashed(hashed(10, last), w.earlier & 0xFFFFFF),
         ]
-        chosen = (one, last >> 8 & 0xFF, w.kinds & 255, int(w.word > 0))
+        chosen = (one, last >> 8 & 0xFF, w.kinds & 255, int(w.word > 0), expected, column, min(w.letters, 15))
         return Next(hashes, matches, last, chosen)
 
     def _find(self, hash: int, *, write: bool) -> int:
@@ -372,17 +397,16 @@ class SlowMixing:
         at = _in_half(now)
         x, contexts = np.zeros(INPUTS, np.float32), np.arange(CONTEXTS)
         states = self.history[now.slots, at].astype(np.int64)
-        x[:CONTEXTS] = np.where(states > 0, self.stretched[self.by_history.p[contexts, states] >> 10], 0)
+        p = self.by_history.p[contexts, states]
+        x[:CONTEXTS] = np.where(states > 0, self.stretched[p >> 10], 0)
+        x[SURE:HEARD] = np.where(states > 0, _sure(p), 0)[:SURELY]
         matched, place = [], CONTEXTS
         for which, (length, unit) in enumerate(now.matches):
             if length and (unit | 256) >> (8 - now.bit) == now.node:
                 kind = sum(length >= least for least in LENGTH_KINDS) - 1
-                bit, p = unit >> (7 - now.bit) & 1, self.matched.p[which, kind]
+                bit, right = unit >> (7 - now.bit) & 1, self.matched.p[which, kind]
                 sign = np.float32(1 if bit else -1)
-                x[place] = sign * self.stretched[p >> 10]
-                x[place + 1] = (
-                    sign * np.float32(CERTAINTY) * (np.float32(p) / np.float32(ONES) - np.float32(0.5))
-                )
+                x[place], x[place + 1] = sign * self.stretched[right >> 10], sign * _sure(right)
                 matched.append((which, kind, bit))
             place += 2
         x[place : place + DIRECT] = self.stretched[
@@ -395,7 +419,8 @@ class SlowMixing:
             x[HEARD + 1] = CERTAINTY * (heard - 0.5)
         known = int(np.count_nonzero(states[:ORDERS]))
         c, bit = now.chosen, now.bit
-        rows = FIRST_ROW + np.array([now.node, c[0], c[1], c[2] * 8 + bit, (c[3] * 9 + known) * 8 + bit])
+        first = (now.node, c[0], c[1], c[2] * 8 + bit, (c[3] * 9 + known) * 8 + bit)
+        rows = FIRST_ROW + np.array((*first, c[4] * 8 + bit, c[5], c[6] * 8 + bit, states[FOUR]))
         mixed = (self._sets[rows] @ x).clip(-LARGEST, LARGEST)
         together = float((self._final[now.node, :SETS] @ mixed).clip(-LARGEST, LARGEST))
         scale = min(max(together, -(STEPS - 2) / 4), (STEPS - 2) / 4) * 2 + STEPS // 2
@@ -405,11 +430,11 @@ class SlowMixing:
             (now.last & 0xFF) << 8 | now.node,
             ((now.last & 0xFFFF) << 8 | now.node) * 0x9E3779B97F4A7C15 % (1 << 64) >> 48,
         )
-        p_out = 0.5 * float(squash(together))
+        p_out = float(squash(together))
         for which, line in enumerate(estimates):
             low, high = self.estimated[which, line, step : step + 2].tolist()
-            p_out += 0.25 / 65535 * (low * (1 - between) + high * between)
-        p_out = min(max(p_out, LEAST), 1 - LEAST)
+            p_out += (low * (1 - between) + high * between) / 65535
+        p_out = min(max(p_out / (1 + ESTIMATES), LEAST), 1 - LEAST)
         return Predicted(p_out, x, rows, mixed, together, states, matched, estimates, step, between)
 
     def _learn(self, now: Next, found: Predicted, bit: int) -> None:
@@ -474,7 +499,9 @@ class _Spread:
         unit, bit = divmod(int(branch["bit"]), 8)
         place = self.place
         if unit:
-            place = replace(place, text=bytearray(place.text), after=list(place.after))
+            place = replace(
+                place, text=bytearray(place.text), after=list(place.after), follows=list(place.follows)
+            )
             place = place.passed(code >> bit, mixing.codes)
         now = mixing._look(place)
         mixing._ready(now, 1 << bit | code & ((1 << bit) - 1), bit, write=False)
@@ -483,6 +510,10 @@ class _Spread:
         self.spoken += float(said[HEARD:].sum())
         self.rest += float(said[:HEARD].sum())
         return found.p
+
+
+def _sure(p: np.ndarray) -> np.ndarray:
+    return np.float32(CERTAINTY) * (p.astype(np.float32) / np.float32(ONES) - np.float32(0.5))
 
 
 def _heard_at(branch: np.void, sums: np.ndarray) -> float:

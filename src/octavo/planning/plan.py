@@ -201,7 +201,7 @@ def as_here(prediction: Prediction) -> Step:
 
 def refuse_without_base(recipe: Recipe) -> None:
     """Raise InputError for a recipe whose model is that of a run which it does not name."""
-    if recipe.objective.tunes and recipe.training.start_from is None:
+    if recipe.lacks_start:
         raise InputError(
             "This recipe tunes a model that was trained, and names none.",
             remedy="octavo plan RECIPE --base RUN, or training.start_from=RUN",

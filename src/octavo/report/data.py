@@ -229,7 +229,11 @@ def headlines(
         ("validation loss", figures.get("val_loss"), "{:.4f}", f"{objective.unit}; chosen on"),
         ("perplexity", figures.get("perplexity"), "{:,.2f}", "tokens that it hesitates between"),
         ("bits per byte", figures.get("bits_per_byte"), "{:.3f}", "to write down the validation text"),
-        *((one.label, figures.get(one.name), one.form, one.explanation) for one in objective.metrics),
+        *(
+            (one.label, one.written(figures[one.name]), "{}", one.explanation)
+            for one in objective.metrics
+            if finite(figures.get(one.name)) is not None
+        ),
         ("parameters", figures.get("parameters"), "{:,.0f}", "trained numbers"),
         ("best step", figures.get("step"), "{:,.0f}", f"of {last.get('step', 0):,}"),
         (f"{objective.unit.counted} seen", tokens, "{:,.0f}", "while training"),

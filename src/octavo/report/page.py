@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import yaml
 
@@ -15,7 +15,7 @@ from octavo.report import plots, sections
 from octavo.report.data import ReportData, Sample
 from octavo.report.promised import of_promise
 from octavo.report.sections import of_counted
-from octavo.task import Task
+from octavo.task import Place, Task
 from octavo.util.files import replace_text
 from octavo.util.html import templates
 
@@ -90,9 +90,7 @@ def render(data: ReportData, loss: str, explainer: Explainer | None = None) -> s
         **of_evaluation(data),
         **of_counted(data.evaluation),
         **of_promise(data.manifest, data.evaluation, data.settings, data.metrics),
-        first=[each.template.name for each in own if each.first],
-        after=[each.template.name for each in own if not (each.first or each.last)],
-        last=[each.template.name for each in own if each.last],
+        own={place: [each.template.name for each in own if each.place == place] for place in get_args(Place)},
         judged_on=judged_on,
         **{name: value for each in own for name, value in each.values.items()},
         settings=yaml.safe_dump(dict(data.settings), sort_keys=False, allow_unicode=True)
@@ -120,8 +118,6 @@ def of_evaluation(data: ReportData) -> dict[str, Any]:
         "longest": sections.longest(evaluation),
         "searched": (evaluation.get("memorization") or {}).get("searched", 1.0),
         "variety": sections.variety(evaluation),
-        "valid": sections.valid(evaluation),
-        "first_wrong": ((evaluation.get("validity") or {}).get("generated") or {}).get("typical"),
         "unit": diversity.get("unit"),
         "amount": diversity.get("generated"),
     }

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from octavo.errors import CheckpointError
-from octavo.evaluation.stored import Prompts, Speakers
-from octavo.util.records import Shape, read_record
+from octavo.evaluation.stored import Answered, Prompts, Share, Speakers
+from octavo.util.records import Record
+
+Document = TypeVar("Document", bound=Record)
 
 # Counting or learning: what the report shows of a model that mixes n-grams with its network.
 
@@ -104,9 +105,9 @@ def prompt_tables(folder: Path) -> list[PromptTable]:
     """The tables in `prompts/` of a run folder, by name. What is no such table is passed over."""
     return [
         PromptTable(
-            found["name"],
-            found.get("step"),
-            [PromptRow(row["prompt"], list(map(_cell, row["samples"]))) for row in found["prompts"]],
+            found.name,
+            found.step,
+            [PromptRow(row.prompt, list(map(_cell, row.samples))) for row in found.prompts],
         )
         for found in _documents(folder / "prompts", Prompts)
     ]
@@ -117,45 +118,44 @@ def name_answers(folder: Path) -> list[Answer]:
     return [_answer(found) for found in _documents(folder / "speakers", Speakers)]
 
 
-def _documents(folder: Path, shape: Shape) -> Iterator[dict[str, Any]]:
+def _documents(folder: Path, shape: type[Document]) -> Iterator[Document]:
     for path in sorted(folder.glob("*.json")):
-        with suppress(CheckpointError):
-            yield read_record(path, shape)
+        with suppress(OSError, ValueError):
+            yield shape.parse(path.read_bytes())
 
 
-def _cell(sample: dict[str, Any]) -> Cell:
-    correction = sample.get("correction")
+def _cell(sample: Answered) -> Cell:
+    correction = sample.correction
     if correction is None:
-        return Cell(sample["text"], None, "")
-    changed = f"{correction['words_changed']} of {correction['words']} words changed"
-    return Cell(sample["text"], correction["corrected"], changed)
+        return Cell(sample.text, None, "")
+    changed = f"{correction.words_changed} of {correction.words} words changed"
+    return Cell(sample.text, correction.corrected, changed)
 
 
-def _answer(found: dict[str, Any]) -> Answer:
-    name, asked = found["name"], found["asked"]
+def _answer(found: Speakers) -> Answer:
+    name, asked = found.name, found.asked
     rows = [_row(f"after {name}", asked)]
-    rows += [_row(f"after {one.get('prompt') or 'no prompt'}", one) for one in found["controls"]]
-    rows.append(("in the text itself", f"{found['in_text']:.1%}", "", ""))
-    if asked["share"] is None:
+    rows += [_row(f"after {one.prompt or 'no prompt'}", one) for one in found.controls]
+    rows.append(("in the text itself", f"{found.in_text:.1%}", "", ""))
+    if asked.share is None:
         return Answer(name, f"After {name} nobody speaks whom the text knows.", rows)
-    worst = max((one["p"] for one in found["controls"] if one["p"] is not None), default=None)
+    worst = max((one.p for one in found.controls if one.p is not None), default=None)
     if worst is None:
         beside = "nothing to compare it with"
     elif worst < 0.05:
         beside = f"more than after other prompts (p ≤ {worst:.2g})"
     else:
         beside = f"not clearly more than after every other prompt (p up to {worst:.2g})"
-    sentence = f"{asked['share']:.0%} of the speakers who answer {name} are of its own play: {beside}."
+    sentence = f"{asked.share:.0%} of the speakers who answer {name} are of its own play: {beside}."
     return Answer(name, sentence, rows)
 
 
-def _row(what: str, share: dict[str, Any]) -> tuple[str, str, str, str]:
-    interval = share["interval"]
+def _row(what: str, one: Share) -> tuple[str, str, str, str]:
     return (
         what,
-        "–" if share["share"] is None else f"{share['share']:.1%}",
-        "" if interval is None else f"{interval[0]:.1%} to {interval[1]:.1%}",
-        "" if share["p"] is None else f"{share['p']:.4f}",
+        "–" if one.share is None else f"{one.share:.1%}",
+        "" if one.interval is None else f"{one.interval[0]:.1%} to {one.interval[1]:.1%}",
+        "" if one.p is None else f"{one.p:.4f}",
     )
 
 
@@ -232,29 +232,3 @@ def evidence(diagnostic: Mapping[str, Any]) -> list[tuple[str, str]]:
         form = ",.4g" if isinstance(value, float) else "," if isinstance(value, int) else ""
         shown.append((name.replace("_", " "), format(value, form)))
     return shown
-
-
-class Valid(NamedTuple):
-    """A row of the table of valid records."""
-
-    name: str
-    share: float
-    records: str
-    interval: str
-
-
-def valid(evaluation: Mapping[str, Any]) -> list[Valid]:
-    """How many records are valid: the model's, those of n-grams, held-out ones; empty without a validator."""
-    validity = evaluation.get("validity") or {}
-    order = (validity.get("control") or {}).get("order")
-    names = {"generated": "this model", "control": f"{order}-grams", "held_out": "held-out records"}
-    return [
-        Valid(
-            name,
-            one["valid"] / one["records"],
-            f"{one['valid']:,} of {one['records']:,}",
-            f"{one['interval'][0]:.1%} to {one['interval'][1]:.1%}",
-        )
-        for key, name in names.items()
-        if (one := validity.get(key))
-    ]

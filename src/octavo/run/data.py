@@ -30,7 +30,7 @@ from octavo.data.batches import (
 )
 from octavo.data.packing import TooLongError, TooShortError
 from octavo.data.prepare import Heard
-from octavo.errors import ConfigError, InputError, TokenizerError
+from octavo.errors import InputError, TokenizerError
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
 from octavo.util.console import Console
@@ -380,12 +380,7 @@ def wanted_steps(recipe: Recipe, batches: Batches) -> int:
     training = recipe.training
     if training.epochs is None:
         return training.steps or 1000
-    if batches.steps_per_epoch is None:
-        raise ConfigError(
-            f"training.epochs needs batches that have epochs; '{recipe.batches.kind}' draws at random.",
-            remedy="batches=sliding, or training.steps instead",
-        )
-    return max(1, math.ceil(training.epochs * batches.steps_per_epoch))
+    return recipe.batches.steps_of(training.epochs, batches.steps_per_epoch)
 
 
 def steps_said(recipe: Recipe, batches: Batches) -> str:

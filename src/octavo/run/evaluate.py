@@ -17,12 +17,13 @@ from octavo.evaluation.result import Baseline, Evaluation, Figures, Metrics
 from octavo.evaluation.score import Score, score
 from octavo.model.base import LanguageModel
 from octavo.run.data import Paths, build_dataset, evaluated_on, in_memory, rows_at_once
-from octavo.run.finetune import with_reference
+from octavo.run.finetune import comparing
 from octavo.run.folder import RunFolder
 from octavo.run.progress import next_step
 from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads
+from octavo.training.objective import Objective
 from octavo.util.console import Console
 from octavo.util.records import plain
 
@@ -47,17 +48,17 @@ def evaluate_split(
     runtime: Runtime,
     places: Places | None = None,
     *,
-    reference: LanguageModel | None = None,
+    objective: Objective | None = None,
     heard: Heard | None = None,
 ) -> Metrics:
     """Score a model on a split (or on the part of it that the recipe states), together with the runtime's world.
 
-    `reference`: what its run started from; `heard` gathers what a context mixer hears. Raises InputError where the
-    objective compares with what it started from and that is missing.
+    `objective`: the recipe's, where it was told already what to compare with; `heard` gathers what a context mixer
+    hears. Raises InputError where the recipe's compares with what its run started from.
     """
     limit, rows = recipe.evaluation.tokens, rows_at_once(recipe, tokenizer, runtime.device)
     batches = evaluated_on(split, recipe, tokenizer, rows=rows, limit=limit)
-    world, objective = runtime.world, with_reference(recipe.objective.build(), reference, runtime.device)
+    world, objective = runtime.world, objective or comparing(recipe, None, runtime.device)
     own = score(
         model,
         map(world.shard, batches),
@@ -220,7 +221,7 @@ def with_start(evaluation: Evaluation, context: EvaluationContext) -> Evaluation
         context.recipe,
         context.tokenizer,
         context.runtime,
-        reference=model,
+        objective=comparing(context.recipe, model, context.runtime.device),
     )
     baseline = Baseline(start.loss, start.bits_per_byte, others=start.others)
     baselines = {**evaluation.standing.baselines, "start": baseline}
@@ -299,7 +300,7 @@ def figures_of(model: LanguageModel, context: EvaluationContext, *, step: int) -
         tokenizer,
         context.runtime,
         places,
-        reference=context.started,
+        objective=comparing(recipe, context.started, context.runtime.device),
         heard=context.heard,
     )
     lengths = np.diff(np.append(split.starts.astype(np.int64), len(split.tokens)))

@@ -17,6 +17,7 @@ import torch
 from octavo.config import Recipe, apply_override, check, flatten, override_key, override_words, stored_recipe
 from octavo.config.plugins import command
 from octavo.data import Dataset
+from octavo.data.batches import Batches
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
 from octavo.model.base import LanguageModel, build_model
 from octavo.model.grow import grow_vocabulary
@@ -26,7 +27,7 @@ from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, load_tokenizer, with_special
 from octavo.training.checkpoint import Checkpoint, fill_model, model_tensors, read_tensors, write_tensors
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
-from octavo.training.objective import Learning, Objective, OwnBatches
+from octavo.training.objective import Learning, Objective
 from octavo.util.files import file_hash, from_home, storage_errors, written_aside
 
 FREE = ("model.dropout.", "model.context", "tokenizer.special")
@@ -303,47 +304,42 @@ def started_of(folder: RunFolder, recipe: Recipe, tokenizer: Tokenizer) -> Calla
     return make
 
 
-def own_batches(
+def begin(
     objective: Objective,
+    batches: Batches,
     model: LanguageModel,
     folder: RunFolder,
     recipe: Recipe,
     dataset: Dataset,
     source: Checkpoint | None,
-) -> OwnBatches | None:
-    """What an objective learns from in the place of the recipe's batches, if it makes its own; from where they were at
-    the checkpoint `source`. One that compares with what the run started from is told that."""
+) -> Batches:
+    """What a run learns from: the recipe's `batches`, or what its objective puts in their place, from where that was at
+    the checkpoint `source`."""
     learning = Learning(
         model=model,
+        batches=batches,
         started=started_of(folder, recipe, dataset.tokenizer),
         dataset=dataset,
         seed=recipe.seed,
         rows=recipe.training.batch,
         accumulation=recipe.training.accumulation,
     )
-    if objective.compares:
-        before = learning.started() if learning.started else None
-        with_reference(objective, before, next(model.parameters()).device)
-    own = objective.own_batches(learning)
-    if own is not None and source is not None:
+    learned = objective.begin(learning)
+    if source is not None:
         try:
-            own.restore(source.others())
+            learned.restore(source.others())
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise CheckpointError(
                 f"{source.folder} does not hold the state of this objective ({error})."
             ) from error
-    return own
+    return learned
 
 
-def with_reference(objective: Objective, reference: LanguageModel | None, device: torch.device) -> Objective:
-    """The objective, told what it compares with, if it does that. Raises InputError where that is not there."""
-    if objective.compares:
-        if reference is None:
-            raise InputError(
-                "This run's loss compares with what it started from, and that is not here.",
-                remedy="name the run folder, not a checkpoint alone, and leave start.safetensors in it",
-            )
-        objective.reference = reference.requires_grad_(False).to(device)
+def comparing(recipe: Recipe, reference: LanguageModel | None, device: torch.device) -> Objective:
+    """A recipe's objective, told which model its run started from. Raises InputError where it compares with that, and
+    it is not there."""
+    objective = recipe.objective.build()
+    objective.compare_with(reference, device)
     return objective
 
 

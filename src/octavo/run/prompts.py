@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from octavo.correction import Correction, Corrector
 from octavo.correction.words import WORD
 from octavo.errors import InputError, OctavoError, TokenizerError
 from octavo.evaluation.speakers import NameAnswer, Play, who_answers
+from octavo.evaluation.stored import Prompts
 from octavo.generation import Engine, Sample, TextRequest
 from octavo.generation.sampling import SamplingFields, SamplingOptions
 from octavo.run.run import Run
@@ -133,7 +133,7 @@ def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: d
     rows = [{"prompt": one.prompt, "samples": one.as_dicts()} for one in written]
     with storage_errors(folder):
         folder.mkdir(exist_ok=True)
-        name = _free_name(folder, name, rows, about)
+        name = _free_name(folder, name, {"name": name, **about, "prompts": rows})
         document = json_text({"name": name, **about, "prompts": rows}, indent=1, ensure_ascii=False)
         replace_text(folder / f"{name}.json", document + "\n")
         replace_text(folder / f"{name}.md", markdown(name, written, about))
@@ -141,23 +141,18 @@ def save_prompts(run: Run, name: str, written: Sequence[PromptSamples], about: d
     return folder / f"{name}.md"
 
 
-def _free_name(folder: Path, name: str, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> str:
+def _free_name(folder: Path, name: str, table: Mapping[str, Any]) -> str:
     """The name, or the first one with a number behind it, that no table has but an earlier one of these prompts made in
     the same way."""
-
-    def asked(document: Mapping[str, Any]) -> Any:
-        how = {key: value for key, value in document.items() if key not in ("name", "prompts")}
-        return [how, [[row["prompt"], len(row["samples"])] for row in document["prompts"]]]
-
-    wanted = json.loads(json_text(asked({**about, "prompts": rows})))
+    asked = Prompts.parse(json_text(table)).asked()
     for number in itertools.count(1):
         free = name if number == 1 else f"{name}-{number}"
         try:
-            if asked(json.loads((folder / f"{free}.json").read_text(encoding="utf-8"))) == wanted:
+            if Prompts.parse((folder / f"{free}.json").read_bytes()).asked() == asked:
                 return free
         except FileNotFoundError:
             return free
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except ValueError:
             continue  # not what this function wrote
     raise AssertionError
 

@@ -324,7 +324,7 @@ class Run:
 
     def _ids(self, text: str | Sequence[Any] | np.ndarray | Tensor) -> Tensor:
         """(B, T), on the model's device."""
-        if self.config.model.takes_source or self.config.model.takes_vectors:
+        if self.config.unread(()) is not None:
             raise InputError(f"{self.path} reads no text alone: its model is of another kind.")
         ids = self.tokenizer.encode(text) if isinstance(text, str) else ids_of(text)
         if ids.ndim not in (1, 2) or not 0 < ids.shape[-1] <= self.model.context:

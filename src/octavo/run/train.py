@@ -367,11 +367,15 @@ def reserve_for_the_end(training: Training, prepared: float) -> float | None:
     recipe, dataset = training.recipe, training.dataset
     if recipe.training.minutes is None:
         return None
+    from octavo.evaluation.reading_on import seconds_to_read_on
     from octavo.run.explain import holds_model, seconds_to_explain
 
     explaining = seconds_to_explain(recipe) if holds_model(recipe, dataset.tokenizer) else 0.0
     task_of(recipe).find_baselines(dataset, recipe, training.console)
-    return ending(prepared) + explaining
+    validation, *test = (split.tokens for split in (dataset.validation, dataset.test) if split is not None)
+    # An audit on the test split reads the validation split first, if it is not held any more.
+    reading_on = seconds_to_read_on(training.model, (validation, *((validation, *test) if test else ())))
+    return ending(prepared) + explaining + reading_on
 
 
 def compare_with(

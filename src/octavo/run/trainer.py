@@ -23,7 +23,7 @@ from octavo.model.base import LanguageModel, build_model
 from octavo.run.data import in_steps
 from octavo.run.deadline import Pace, clock_of, judged_at_the_end
 from octavo.run.evaluate import evaluate_split, evaluated_by
-from octavo.run.finetune import own_batches
+from octavo.run.finetune import begin
 from octavo.run.folder import RunFolder
 from octavo.run.progress import Progress, ends_before, followed, going_on, in_between
 from octavo.run.run import Run
@@ -164,8 +164,10 @@ class Trainer:
         if source is not None:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)
-        self.own = own_batches(self.objective, self.model, self.folder, recipe, self.dataset, source)
-        for note in self.own.notes if self.own is not None else ():
+        self.learned = begin(
+            self.objective, self.batches, self.model, self.folder, recipe, self.dataset, source
+        )
+        for note in self.learned.notes if self.learned is not self.batches else ():
             self.console.say(note)
         self.earlier = self.progress.elapsed
         self.evaluated: int | None = None  # the step after which it was last evaluated, in this session
@@ -245,7 +247,7 @@ class Trainer:
         return training_steps(
             model,
             self.optimizers,
-            (self.own or self.batches).batch,
+            self.learned.batch,
             steps=self.pace.steps(first),
             seed=self.recipe.seed,
             schedule=lambda step: schedule(self.pace.place(step)),
@@ -263,7 +265,7 @@ class Trainer:
         """Evaluate the untrained model where that is asked for or it may be the best, and once where a deadline has to
         know what that takes."""
         recipe, first = self.recipe, self.progress.step
-        candidate = self.model.predicts_untrained and self.own is None
+        candidate = self.model.predicts_untrained
         asked = recipe.evaluation.initial or recipe.training.start_from or candidate
         if first == 0 and asked and self.progress.best_loss == math.inf:  # else a checkpoint of step 0 has it
             self.evaluate_untrained(candidate=candidate)
@@ -309,9 +311,8 @@ class Trainer:
                     self.clock.anew(progress, times=self.crew.times)
             set_threads(self.crew.threads)
         self._clock = time.monotonic()
-        over = self.own.over(info.step - 1) if self.own is not None else None
-        remark = self.own.remark(info.step - 1) if self.own is not None else None
-        for sentence in filter(None, (remark, over)):
+        over = self.learned.over(info.step - 1)
+        for sentence in filter(None, (self.learned.remark(info.step - 1), over)):
             self.console.say(f"step {info.step}: {sentence}")
         if self.clock is not None:
             self.clock.keep(progress)
@@ -349,7 +350,7 @@ class Trainer:
                 "step": info.step,
                 "loss": info.loss,
                 **info.metrics,
-                **(self.own.figures(info.step - 1) if self.own is not None else {}),
+                **self.learned.figures(info.step - 1),
                 "learning_rate": info.learning_rate,
                 "gradient_norm": info.gradient_norm,
                 "tokens": self.progress.tokens,
@@ -372,9 +373,8 @@ class Trainer:
         data = self.dataset
 
         def evaluated(recipe: Recipe) -> Metrics:
-            before = self.objective.reference
             return evaluate_split(
-                self.model, data.validation, recipe, data.tokenizer, self.runtime, reference=before
+                self.model, data.validation, recipe, data.tokenizer, self.runtime, objective=self.objective
             )
 
         if self.clock is not None and not self.clock.evaluation:
@@ -395,7 +395,7 @@ class Trainer:
         """Evaluate on the validation split, note a new best, and end the run when patience does."""
         progress, result = self.progress, self.measured()
         self.evaluated = info.step
-        better = self.own is not None or result.loss < progress.best_loss  # its loss is no measure of that
+        better = self.objective.improves(result.loss, progress.best_loss)
         if better:
             progress.best_loss, progress.best_step, progress.evaluations_since_best = (
                 result.loss,
@@ -453,7 +453,7 @@ class Trainer:
         self.model.settle()
         weights = model_tensors(self.model, keep=first)  # every process may hold a part of them
         memory = learning_tensors(self.model, self.optimizers, keep=first)
-        others = {} if self.own is None else self.own.tensors(self.progress.step)
+        others = self.learned.tensors(self.progress.step)
         memory |= {OTHER + name: tensor for name, tensor in others.items()}
         if first:
             with self.world.apart("saving", "a checkpoint"):

@@ -236,12 +236,9 @@ def _checked(tree: dict[str, Any], whose: str, problems: list[str]) -> Recipe | 
 def _problems_of_measure(study: Study, baseline: Recipe) -> Iterator[str]:
     """What of a study does not go with its objective."""
     objective = baseline.objective.build()
-    if not objective.learns_texts and study.metric != "valid":
-        yield (
-            f"objective={baseline.objective.kind} is after something else than a lower loss, which a study compares; "
-            "take metric=valid, the share of good texts"
-        )
-    elif wrong := unfit(study.metric, objective.unit, [metric.name for metric in objective.metrics]):
+    names = [metric.name for metric in objective.metrics]
+    wrong = baseline.objective.not_compared_by(study.metric) or unfit(study.metric, objective.unit, names)
+    if wrong:
         yield wrong
     elif study.metric in NEEDS and study.metric not in task_of(baseline).offers(baseline, study.judge):
         yield f"metric={study.metric} needs {NEEDS[study.metric]}"

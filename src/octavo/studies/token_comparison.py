@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter
 
 from octavo.errors import InputError, OctavoError, RunFolderError
 from octavo.evaluation.compare_tokens import Where
@@ -20,7 +17,7 @@ from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import sorted_out
 from octavo.util.console import Console
 from octavo.util.files import replace_text
-from octavo.util.records import Record, json_text, plain, read_record
+from octavo.util.records import Record, json_text
 
 WHERE = "where.json"
 
@@ -56,50 +53,47 @@ def write_where(results: StudyResults, console: Console) -> None:
     of = {run.folder: [run.metric, run.val_loss] for runs in good.values() for run in runs}
     path = results.folder / WHERE
     with suppress(InputError):  # a damaged one is made again
-        if path.is_file() and _stored(path)["of"] == of:
+        if path.is_file() and _stored(path).of == of:
             return
     changes = {}
     with console.working("token by token", len(results.study.changes)):
         for number, change in enumerate(results.study.changes):
             console.advance(number, change.name)
             changes[change.name] = _between(results, good[BASELINE], good[change.name])
-    replace_text(path, json_text({"of": of, "changes": changes}) + "\n")
+    replace_text(path, json_text(StoredWhere(of=of, changes=changes)) + "\n")
 
 
-def _between(results: StudyResults, base: Sequence[RunResult], mine: Sequence[RunResult]) -> dict[str, Any]:
+def _between(results: StudyResults, base: Sequence[RunResult], mine: Sequence[RunResult]) -> Found:
     from octavo.run.compare import between
     from octavo.run.run import Run
 
     if not base or not mine:
-        return {"why": "no run of it ended"}
+        return Found(why="no run of it ended")
     try:
         first, second = (
             [Run.open(results.folder / run.folder, checkpoint=results.study.judge) for run in runs]
             for runs in (base, mine)
         )
-        return {"where": plain(between(first, second, Console(quiet=True)))}
+        return Found(where=between(first, second, Console(quiet=True)))
     except RunFolderError:
-        return {"why": "the weights of its runs are not there any more"}
+        return Found(why="the weights of its runs are not there any more")
     except OctavoError as error:
-        return {"why": error.what.rstrip(".")}
+        return Found(why=error.what.rstrip("."))
 
 
 def where_of(folder: Path) -> Wheres:
     """What is kept in a study's folder; nothing where nothing is. Raises InputError where it is damaged."""
     path = folder / WHERE
-    changes = _stored(path)["changes"] if path.is_file() else {}
+    changes = _stored(path).changes if path.is_file() else {}
     return Wheres(
-        {name: _WHERE.validate_python(one["where"]) for name, one in changes.items() if one.get("where")},
-        {name: one.get("why") or "" for name, one in changes.items() if not one.get("where")},
+        {name: one.where for name, one in changes.items() if one.where},
+        {name: one.why or "" for name, one in changes.items() if not one.where},
     )
 
 
-_WHERE = TypeAdapter(Where)
-
-
-def _stored(path: Path) -> dict[str, Any]:
+def _stored(path: Path) -> StoredWhere:
     try:
-        return read_record(path, StoredWhere, of="the study", error=InputError)
+        return StoredWhere.read(path, of="the study", error=InputError)
     except InputError as error:
         raise InputError(
             error.what, remedy="remove it; the command that ran the study makes it again"

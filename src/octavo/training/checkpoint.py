@@ -11,8 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -95,8 +95,7 @@ class Checkpoint(CheckpointFolder):
         return self._named(OTHER)
 
     def _named(self, prefix: str) -> dict[str, Tensor]:
-        tensors = read_tensors(self.folder / "state.safetensors")
-        return {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+        return read_tensors(self.folder / "state.safetensors", prefix)
 
 
 def fill_model(model: nn.Module, weights: dict[str, Tensor], source: Path) -> None:
@@ -200,9 +199,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise of_the_system(error) or OSError(errno.EIO, str(error)) from error
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Named tensors from a safetensors file; CheckpointError when it is damaged."""
+def read_tensors(path: Path, prefix: str = "") -> dict[str, Tensor]:
+    """Named tensors from a safetensors file, of those whose names begin with `prefix`, without it; CheckpointError when
+    it is damaged."""
     try:
-        return load_file(path)
+        with safe_open(path, framework="pt") as file:
+            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 - no mapping
+            return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); the checkpoint is damaged.") from error

@@ -10,8 +10,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from octavo.data.batch import Batch
+from octavo.data.batches import Batches
 from octavo.tokenizers import Tokenizer
-from octavo.training.objective import Loss, Model, Objective, PerToken, at_least_float32, counts, logits_of
+from octavo.training.objective import (
+    Learning,
+    Loss,
+    Model,
+    Objective,
+    PerToken,
+    at_least_float32,
+    counts,
+    logits_of,
+)
 
 
 class Distillation(Objective):
@@ -33,6 +43,12 @@ class Distillation(Objective):
 
     def set_tokenizer(self, tokenizer: Tokenizer) -> None:
         self.objective.set_tokenizer(tokenizer)
+
+    def begin(self, learning: Learning) -> Batches:
+        return self.objective.begin(learning)
+
+    def improves(self, loss: float, best: float) -> bool:
+        return self.objective.improves(loss, best)
 
     @torch.no_grad()
     def soft_targets(self, batch: Batch[Tensor], *, step: int) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -67,13 +67,18 @@ class Metric:
     Attributes:
         name: its key in metrics.jsonl and evaluation.json.
         label, explanation: for people.
-        form: how it is written, as of `str.format`.
+        form: how a value is written, as of `str.format`.
+        written: a value for people, in this form.
     """
 
     name: str
     label: str
     explanation: str = ""
-    form: str = "{:.4f}"
+    form: InitVar[str] = "{:.4f}"
+    written: Callable[[float], str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self, form: str) -> None:
+        object.__setattr__(self, "written", form.format)
 
 
 @dataclass(frozen=True)
@@ -108,42 +113,20 @@ class PerToken:
     judged: Judged | None = None
 
 
-class OwnBatches(Batches):
-    """Batches that are made while the model learns, by the model itself."""
-
-    @abstractmethod
-    def figures(self, step: int) -> Mapping[str, float]:
-        """What is known of a step's batch, counted from 0, for its row in metrics.jsonl; asked after `batch`."""
-
-    @abstractmethod
-    def over(self, step: int) -> str | None:
-        """Why nothing more is to be learned after a step, as a sentence; None where it goes on."""
-
-    def remark(self, step: int) -> str | None:
-        """What the user should hear of a step, as a sentence; None where nothing is odd."""
-        return None
-
-    @abstractmethod
-    def tensors(self, step: int) -> dict[str, Tensor]:
-        """What must be kept for the step to come, by names without a dot."""
-
-    @abstractmethod
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take back what `tensors` gave."""
-
-
 @dataclass(frozen=True)
 class Learning:
-    """What an objective that makes its own batches works with.
+    """What a training begins with.
 
     Attributes:
-        model: what learns.
-        started: gives it as it was before its first step; None where its weights were drawn.
+        model: what learns, on its device.
+        batches: the recipe's.
+        started: gives the model as it was before its first step; None where its weights were drawn.
         dataset: the recipe's texts.
         rows, accumulation: sequences of a batch, and batches of a step.
     """
 
     model: LanguageModel
+    batches: Batches
     started: Callable[[], LanguageModel] | None
     dataset: Dataset
     seed: int
@@ -158,22 +141,15 @@ class Objective(ABC):
         unit: of the loss.
         metrics: what `evaluate` gives next to the loss. `loss` may give any.
         learns_texts: whether a falling loss on the recipe's texts is what it is after.
-        compares: whether it compares the model with the one that the run started from: `reference`, which is None only
-            where no more than the time and memory of a step are asked for.
+        asks_start: whether the model that the run started from is held, and asked, beside the one that learns.
         recordable: whether its loss is the same computation at every step, all of it on the device.
     """
 
     unit: Unit = TEXT
     learns_texts: bool = True
-    compares: bool = False
+    asks_start: bool = False
     recordable: bool = True
-    reference: LanguageModel | None = None
     metrics: tuple[Metric, ...] = ()
-
-    @property
-    def asks_start(self) -> bool:
-        """Whether the model that the run started from is held, and asked, beside the one that learns."""
-        return self.compares
 
     @property
     def writes(self) -> bool:
@@ -204,9 +180,19 @@ class Objective(ABC):
     def set_tokenizer(self, tokenizer: Tokenizer) -> None:  # noqa: B027 - most need no words
         """Before a run begins or goes on: what its tokens are."""
 
-    def own_batches(self, learning: Learning) -> OwnBatches | None:
-        """What is learned from in the place of the recipe's batches, where these only serve to evaluate."""
-        return None
+    def compare_with(  # noqa: B027 - most compare with nothing
+        self, reference: LanguageModel | None, device: torch.device
+    ) -> None:
+        """Take the model that the run started from, to compare with it. Raises InputError where it is not there."""
+
+    def begin(self, learning: Learning) -> Batches:
+        """Before the first step of a run, or of one that goes on: what it learns from, where that is not the recipe's
+        batches."""
+        return learning.batches
+
+    def improves(self, loss: float, best: float) -> bool:
+        """Whether a model with this loss on the validation split takes the place of the best one so far."""
+        return loss < best
 
 
 def logits_of(model: Model, batch: Batch[Tensor]) -> Tensor:
@@ -315,6 +301,15 @@ class ObjectiveConfig(PartConfig):
     def writes(self) -> bool:
         """Whether a model that learned by it can write."""
         return self.build().writes
+
+    def not_compared_by(self, metric: str) -> str | None:
+        """Why a study cannot compare runs of it by this metric, as a sentence; None where the loss says enough."""
+        if metric == "valid" or self.build().learns_texts:
+            return None
+        return (
+            f"objective={self.kind} is after something else than a lower loss, which a study compares; "
+            "take metric=valid, the share of good texts"
+        )
 
 
 @register("objective")

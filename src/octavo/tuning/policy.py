@@ -27,7 +27,6 @@ from octavo.training.objective import (
     Model,
     Objective,
     ObjectiveConfig,
-    OwnBatches,
     PerToken,
     at_least_float32,
     logits_of,
@@ -50,18 +49,13 @@ class PolicyGradient(Objective):
     that it did not write it learns these, as `next-token` and `answers` do.
     """
 
-    learns_texts = False
+    learns_texts, asks_start = False, True  # for the distance from it
 
     def __init__(self, config: PolicyGradientConfig) -> None:
         self.config = config
         self.texts = Answers() if config.answers else NEXT_TOKEN
         self.unit, self.metrics = self.texts.unit, self.texts.metrics
         self.base: LanguageModel | None = None
-
-    @property
-    def asks_start(self) -> bool:
-        """For the distance from it."""
-        return True
 
     def refuse(self, recipe: Recipe, dataset: Dataset, model: LanguageModel, *, processes: int) -> None:
         config, batch = self.config, recipe.training.batch
@@ -96,7 +90,11 @@ class PolicyGradient(Objective):
         questions = config.questions(dataset.train, dataset.tokenizer)
         room_for(fitting(questions, model.context, config.tokens), model, dataset.tokenizer, config.tokens)
 
-    def own_batches(self, learning: Learning) -> OwnBatches:
+    def improves(self, loss: float, best: float) -> bool:
+        """The loss on texts is no measure of the reward: the newest model is the best."""
+        return True
+
+    def begin(self, learning: Learning) -> Rollouts:
         config, tokenizer = self.config, learning.dataset.tokenizer
         asked = config.questions(learning.dataset.train, tokenizer)
         questions = fitting(asked, learning.model.context, config.tokens)

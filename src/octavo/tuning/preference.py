@@ -21,9 +21,11 @@ from octavo.config import Recipe
 from octavo.config.parts import LARGEST, register
 from octavo.data import Dataset
 from octavo.data.batch import Batch
-from octavo.errors import ConfigError
+from octavo.data.batches import Batches
+from octavo.errors import ConfigError, InputError
 from octavo.model.base import LanguageModel
 from octavo.training.objective import (
+    Learning,
     Loss,
     Metric,
     Model,
@@ -106,7 +108,10 @@ class DirectPreference(OfPairs):
     """Make the chosen answer more probable than the rejected one, as far as the model goes beyond its reference: the
     run that it started from."""
 
-    verb, compares = "octavo tune dpo", True
+    verb, asks_start = "octavo tune dpo", True
+    reference: LanguageModel | None = (
+        None  # only where no more than the time and memory of a step are asked for
+    )
     metrics = (
         *PREFERRED,
         Metric("margin", "margin", "chosen above rejected, beyond what it started from", "{:.3f}"),
@@ -129,6 +134,19 @@ class DirectPreference(OfPairs):
         super().refuse(recipe, dataset, model, processes=processes)
         if processes > 1:
             raise ConfigError("objective=dpo asks its reference in one process alone.")
+
+    def compare_with(self, reference: LanguageModel | None, device: torch.device) -> None:
+        if reference is None:
+            raise InputError(
+                "This run's loss compares with what it started from, and that is not here.",
+                remedy="name the run folder, not a checkpoint alone, and leave start.safetensors in it",
+            )
+        self.reference = reference.requires_grad_(False).to(device)
+
+    def begin(self, learning: Learning) -> Batches:
+        device = next(learning.model.parameters()).device
+        self.compare_with(learning.started() if learning.started else None, device)
+        return learning.batches
 
     def loss(self, model: Model, batch: Batch[Tensor], *, step: int = 0) -> Loss:
         """Dropout is off: at its start the model is its reference."""

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from octavo.data.batch import Batch
+from octavo.data.batches import Batches
 from octavo.data.permutation import draw
 from octavo.errors import InputError
 from octavo.generation import Engine, Sample, Sampling, TextRequest, in_order
 from octavo.model.base import LanguageModel
 from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
-from octavo.training.objective import OwnBatches
 from octavo.tuning.rewards.base import Reward, judge
 from octavo.util.seeds import derived
 
@@ -112,7 +112,7 @@ class Rollout:
     told: dict[str, float]
 
 
-class Rollouts(OwnBatches):
+class Rollouts(Batches):
     """Batches of texts that the model itself writes, as it is at that step."""
 
     size = 0

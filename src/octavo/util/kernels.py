@@ -55,6 +55,10 @@ WAIT = 2 * PATIENCE
 """Seconds that a process waits for another one that compiles the same."""
 DIFFERS = 3
 """What a proof's process ends with where results are not those of torch and numpy."""
+PROVEN = "gives what torch gives"
+"""What a proof's process says in the end where nothing is wrong."""
+ITS_OWN = ("SIGILL", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGTRAP", "SIGSYS")
+"""Signals that a library brings upon its process; others are sent by somebody, or come when memory runs out."""
 _one_at_a_time = threading.Lock()
 """Threads that need the kernels do not compile them side by side."""
 
@@ -137,10 +141,13 @@ def _chosen() -> Kernels:
         )
     if asked and Path(asked).is_file():
         try:
-            return Kernels(_loaded_at(Path(asked)), Path(asked).stem, "OCTAVO_KERNEL names this file")
+            native = _loaded_at(Path(asked))
+            if hasattr(native, "score"):
+                return Kernels(native, Path(asked).stem, "OCTAVO_KERNEL names this file")
+            _say(f"OCTAVO_KERNEL names {asked}, which is no library of kernels.")
         except OSError as error:
             _say(f"OCTAVO_KERNEL names {asked}, which is no library that loads here ({error}).")
-            asked = ""
+        asked = ""
     ways = [_built, _compiled]
     if os.environ.get("OCTAVO_COMPILE", "0") not in ("", "0"):
         ways.reverse()
@@ -176,7 +183,10 @@ def built_facts() -> Built:
     path = BUILT / "built.json"
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
-        variants = {str(name): Variant(**one) for name, one in facts["variants"].items()}
+        variants = {
+            str(name): Variant(str(one["file"]), str(one["sha256"]))
+            for name, one in facts["variants"].items()
+        }
         return Built(facts["commit"], facts["compiler"], variants)
     except FileNotFoundError:
         return Built()
@@ -197,8 +207,8 @@ def _built(asked: str, refused: list[str]) -> Iterator[Kernels]:
         try:
             whole = hashlib.sha256(path.read_bytes()).hexdigest() == variants[name].sha256
             native = ctypes.CDLL(str(path)) if whole else None  # which runs nothing of it but `score`
-        except OSError as error:
-            refused.append(f"{name} cannot be loaded ({error.strerror or error})")
+        except (OSError, ValueError) as error:
+            refused.append(f"{name} cannot be loaded ({getattr(error, 'strerror', None) or error})")
             continue
         if native is None:
             refused.append(f"{name} is damaged")
@@ -428,7 +438,7 @@ def _complaint(path: Path, sha256: str) -> str | None:
                 if lasting:
                     _keep(folder, name, (complaint or "").encode())
                 return complaint
-    return kept.decode() or None
+    return kept.decode("utf-8", "replace") or None
 
 
 def _tried(path: Path) -> tuple[str | None, bool]:
@@ -440,19 +450,24 @@ def _tried(path: Path) -> tuple[str | None, bool]:
         done = subprocess.run(
             command, env=own, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        return f"did not end within {PATIENCE:.0f} s", False
+    except OSError as error:
         return f"cannot be tried ({error})", False
-    if done.returncode == 0:
+    said, complaint = map(_last_line, (done.stdout, done.stderr))
+    if done.returncode == 0 and said == PROVEN:
         return None, True
-    words = (
-        (done.stdout if done.returncode == DIFFERS else done.stderr).decode("utf-8", "replace").split("\n")
-    )
-    said = next((line for line in reversed(words) if line.strip()), "").strip()
     if done.returncode == DIFFERS:
         return said, True
     if done.returncode < 0 or done.returncode >= 0xC0000000:  # by a signal; by an exception of Windows
-        return f"ended the process that tried it ({_ending(done.returncode)})", True
-    return f"cannot be tried ({said})", False
+        ending = _ending(done.returncode)
+        return f"ended the process that tried it ({ending})", done.returncode > 0 or ending in ITS_OWN
+    return f"cannot be tried ({complaint or f'exit code {done.returncode}'})", False
+
+
+def _last_line(printed: bytes) -> str:
+    lines = printed.decode("utf-8", "replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _ending(code: int) -> str:

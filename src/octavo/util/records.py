@@ -6,9 +6,10 @@ through. What is read stays plain data, in the file's own order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
@@ -33,6 +34,36 @@ class Record(BaseModel):
 
     only_set: ClassVar[bool] = True
     """See `json_text.plain`."""
+
+    @classmethod
+    def parse(cls, data: bytes | str) -> Self:
+        """From JSON. Raises ValueError, which says in one line what about it is wrong."""
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise ValueError(_in_one_line(error)) from None
+
+    @classmethod
+    def read(
+        cls, path: Path, *, of: str = "the checkpoint", error: type[OctavoError] = CheckpointError
+    ) -> Self:
+        """That of a file; see `read_record`."""
+        return _read(path, cls.parse, of, error)
+
+
+def _in_one_line(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def _read(path: Path, parse: Callable[[bytes], Any], of: str, error: type[OctavoError]) -> Any:
+    try:
+        return parse(path.read_bytes())
+    except FileNotFoundError as cause:
+        raise error(f"{path} is missing; {of} is incomplete.") from cause
+    except (OSError, ValueError) as cause:
+        raise error(f"{path} cannot be read ({cause}); {of} is damaged.") from cause
 
 
 class FileRecord(Record):
@@ -75,9 +106,7 @@ def parse_json(data: bytes | str, shape: Shape = AnyRecord) -> Any:
     try:
         _checks(shape).validate_json(data, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{place}: {first['msg']}" if place else first["msg"]) from None
+        raise ValueError(_in_one_line(error)) from None
     return from_json(data)
 
 
@@ -89,12 +118,7 @@ def read_record(
     error: type[OctavoError] = CheckpointError,
 ) -> dict[str, Any]:
     """The JSON object of a file that belongs to `of`. Raises `error` where it is missing, or not of the shape."""
-    try:
-        return parse_json(path.read_bytes(), shape)
-    except FileNotFoundError as cause:
-        raise error(f"{path} is missing; {of} is incomplete.") from cause
-    except (OSError, ValueError) as cause:
-        raise error(f"{path} cannot be read ({cause}); {of} is damaged.") from cause
+    return _read(path, lambda data: parse_json(data, shape), of, error)
 
 
 def read_rows(path: Path, shape: Shape = AnyRecord) -> list[dict[str, Any]]:

@@ -229,8 +229,12 @@ def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
     assert recipe.tokenizer.kind == "bpe" and recipe.expected_vocabulary == 1900
     said = reasons(best, [], pairs, 60, made_up())["tokenizer"]
     assert said.startswith("byte pairs (1,900 tokens of 4.0 bytes)") and "bytes or characters 2.200" in said
-    alone = reasons(best, [], replace(pairs, others={}), 60, made_up())["tokenizer"]
-    assert alone.endswith("there was no time to try bytes or characters.")
+    for mixed, why in (
+        (False, "no time to try bytes or characters."),
+        (True, "which knows words by itself."),
+    ):
+        alone = replace(pairs, others={}, mixed=mixed)
+        assert reasons(best, [], alone, 60, made_up())["tokenizer"].endswith(why)
 
 
 def test_learning_is_counted_in_bytes_so_that_tokens_of_any_length_compare() -> None:

@@ -32,7 +32,7 @@ from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ngram.codes import Codes
 from octavo.ngram.kneser_ney import KneserNey
-from octavo.ngram.mixing import ContextMixing, compiled
+from octavo.ngram.mixing import READING, ContextMixing, compiled
 from octavo.run.data import build_dataset, held_out_of
 from octavo.run.settings import resolve
 from octavo.run.train import train
@@ -236,12 +236,14 @@ def test_a_text_is_read_as_what_counting_predicts_better(
     words = ["".join(random.choice(list("abcdefghijklmnop"), 9)) for _ in range(300)]
     text = written(tmp_path, " ".join(random.choice(words, 20_000)))
     if compiled() is not None:
-        (mixed, *_), (other, *_) = facts.readings(text, (), QUIET)
-        assert mixed.tokenizer["kind"] == "byte" and 0.82 < mixed.counted < other.counted * (1 + MARGIN)
+        ((mixed, *_),) = facts.readings(text, (), QUIET)
+        assert mixed.tokenizer["kind"] == "byte" and mixed.counted > 0.82
     monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     (pairs, *_), (other, *_) = facts.readings(text, (), QUIET)
     assert pairs.tokenizer["kind"] == "bpe" and other.counted > pairs.counted
     assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
+    if compiled() is not None:
+        assert mixed.counted < pairs.counted * (1 + MARGIN)
     letters = written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000)))
     (first, *_), (other, *_) = facts.readings(letters, (), QUIET)
     assert first.tokenizer["kind"] == "byte" and other.counted >= first.counted
@@ -254,7 +256,7 @@ def test_a_text_that_a_mixer_cannot_read_in_time_is_counted_by_ngrams(
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
     train = facts.readings(text, (), QUIET)[0].dataset.train.bytes
-    enough = facts.MIXING * train / facts.MOST_MIXING
+    enough = READING * train / facts.MOST_MIXING
     for seconds, kind in ((1.1 * enough, "mixing"), (0.9 * enough, "kneser-ney")):
         for found in facts.readings(text, (), QUIET, seconds=seconds):
             assert found.recipe.model.counts.kind == kind and found.facts.mixed == (kind == "mixing")
@@ -262,6 +264,7 @@ def test_a_text_that_a_mixer_cannot_read_in_time_is_counted_by_ngrams(
 
 def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two readings that are as good, bytes are taken."""
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
 
@@ -296,6 +299,7 @@ def test_bytes_of_a_long_text_are_left_out_sooner_for_they_take_longer_and_are_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
 
     def tried(seconds: float) -> list[str]:
@@ -362,6 +366,16 @@ def test_counting_is_in_bits() -> None:
     letters = np.random.default_rng(4).integers(0, 4, 4000)
     model, places = KneserNey(letters[:3000], vocab_size=4, highest=1), np.arange(1, 1000)
     assert counting(model, letters[3000:], places).mean() == pytest.approx(2.0, abs=0.01)
+
+
+@pytest.mark.parametrize("letters", [4, 64])
+def test_what_a_text_has_said_is_left_out_where_it_tells_nothing(letters: int) -> None:
+    """The share that is best is found slowly: of letters at random it is not nothing yet."""
+    random = np.random.default_rng(letters + 300)
+    text, held_out = random.integers(letters, size=20_000), random.integers(letters, size=300)
+    model = KneserNey(text, vocab_size=letters, highest=3)
+    alone = -np.log2(model.probabilities(held_out)[-1])
+    assert counting(model, held_out, np.arange(300)).tolist() == alone.tolist()
 
 
 @pytest.mark.parametrize(("held_out", "refused"), [(0, True), (1, True), (2, False), (None, False)])

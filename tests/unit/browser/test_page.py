@@ -81,6 +81,15 @@ def book(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def work(tmp_path: Path, book: Path) -> Path:
+    """A folder that holds one text, `book`."""
+    folder = tmp_path / "work"
+    (folder / "texts" / "book").mkdir(parents=True)
+    shutil.copy(book, folder / "texts" / "book")
+    return folder
+
+
 def drop(page: Any, *files: Path) -> None:
     page.set_input_files("#oo-files", [str(file) for file in files])
 
@@ -287,14 +296,9 @@ def test_a_talk_with_other_answers_and_thumbs(played: Window, show: Show) -> Non
     assert shown.complaints == []
 
 
-def test_two_windows_see_the_same(
-    tmp_path: Path, book: Path, show: Show, quickly: Callable[..., None]
-) -> None:
-    folder = tmp_path / "work"
-    (folder / "texts" / "book").mkdir(parents=True)
-    shutil.copy(book, folder / "texts" / "book")
+def test_two_windows_see_the_same(work: Path, show: Show, quickly: Callable[..., None]) -> None:
     quickly("training.steps=100000", "training.passes=null")
-    with opened(folder) as window:
+    with opened(work) as window:
         first, second = show(window, "watch").page, show(window, "start").page
         job = json.loads(
             first.evaluate(
@@ -316,13 +320,10 @@ def test_two_windows_see_the_same(
 
 
 def test_what_was_started_outlives_the_server_and_windows_find_it_again(
-    tmp_path: Path, book: Path, show: Show, quickly: Callable[..., None]
+    work: Path, show: Show, quickly: Callable[..., None]
 ) -> None:
-    folder = tmp_path / "work"
-    (folder / "texts" / "book").mkdir(parents=True)
-    shutil.copy(book, folder / "texts" / "book")
     quickly("training.steps=100000", "training.passes=null")
-    with opened(folder) as window:
+    with opened(work) as window:
         page = show(window, "start?text=book").page
         with window.client() as client:
             job = client.post(
@@ -333,10 +334,10 @@ def test_what_was_started_outlives_the_server_and_windows_find_it_again(
         until(page, "octavo.things.get('run:runs/long')?.metrics")
     page.wait_for_selector(".oo-banner", timeout=20_000)
     assert "The server is not there" in page.locator(".oo-banner").inner_text()
-    size = (folder / "runs" / "long" / "metrics.jsonl").stat().st_size
+    size = (work / "runs" / "long" / "metrics.jsonl").stat().st_size
     threading.Event().wait(3)
-    assert (folder / "runs" / "long" / "metrics.jsonl").stat().st_size > size, "it goes on"
-    with opened(folder, window.port) as again:
+    assert (work / "runs" / "long" / "metrics.jsonl").stat().st_size > size, "it goes on"
+    with opened(work, window.port) as again:
         page.wait_for_selector(".oo[data-connection=here]", timeout=30_000)
         page.wait_for_selector(f".oo-job.oo-is-running[data-job='{job['id']}']", timeout=30_000)
         page.locator(".oo-job").get_by_role("button", name="Stop").click()
@@ -344,14 +345,9 @@ def test_what_was_started_outlives_the_server_and_windows_find_it_again(
         assert again.origin == window.origin
 
 
-def test_a_training_that_diverges_says_so(
-    tmp_path: Path, book: Path, show: Show, quickly: Callable[..., None]
-) -> None:
-    folder = tmp_path / "work"
-    (folder / "texts" / "book").mkdir(parents=True)
-    shutil.copy(book, folder / "texts" / "book")
+def test_a_training_that_diverges_says_so(work: Path, show: Show, quickly: Callable[..., None]) -> None:
     quickly("training.steps=50", "training.optimizer={kind: sgd, learning_rate: 1.0e+30}")
-    with opened(folder) as window:
+    with opened(work) as window:
         page = show(window, "watch").page
         with window.client() as client:
             client.post("/api/start", json={"kind": "train", "text": "book", "minutes": 5})
@@ -360,11 +356,8 @@ def test_a_training_that_diverges_says_so(
 
 
 def test_a_full_disk_is_said_of_a_training_and_of_a_text(
-    tmp_path: Path, book: Path, show: Show, quickly: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    book: Path, work: Path, show: Show, quickly: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "work"
-    (folder / "texts" / "book").mkdir(parents=True)
-    shutil.copy(book, folder / "texts" / "book")
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def bound() -> None:  # children may write no more than this into a file: to them the disk is full
@@ -376,7 +369,7 @@ def test_a_full_disk_is_said_of_a_training_and_of_a_text(
         before=bound,
         after=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, usual),
     )
-    with opened(folder) as window:
+    with opened(work) as window:
         page = show(window, "start").page
         with window.client() as client:
             client.post("/api/start", json={"kind": "train", "text": "book", "minutes": 5})

@@ -44,3 +44,34 @@ def test_the_horizon_that_counts_is_one_that_is_judged() -> None:
 
 def test_a_share_may_be_written_with_an_exponent() -> None:
     assert load_recipe("quick", ["evaluation.every=1e-1"]).evaluation.every == 0.1
+
+
+SERIES = {
+    "corpus": {"kind": "series", "paths": ["a.csv"]},
+    "batches": "series",
+    "objective": "forecast",
+    "model": {"input": "linear", "output": "gaussian"},
+}
+
+
+def test_a_recipe_knows_whether_its_model_reads_tokens_alone() -> None:
+    assert check({"model": {"width": 8, "heads": 2}}).unread(()) is None
+    assert "reads rows of numbers" in (check(SERIES).unread(()) or "")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"output": "tokens"}, "input=linear and output=tokens: one is for tokens, the other for rows"),
+        ({"tied": True}, "tied is for a model of tokens, and input=linear reads numbers"),
+        ({"ngrams": "hashed"}, "ngrams are of tokens, and input=linear reads numbers"),
+        (
+            {"counts": "mixing"},
+            "counts are of tokens, and model.input reads rows of numbers; set counts=none",
+        ),
+    ],
+)
+def test_what_does_not_go_with_rows_of_numbers_is_named(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check({**SERIES, "model": {**SERIES["model"], **changed}})
+    assert said in str(caught.value)

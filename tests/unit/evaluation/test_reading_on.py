@@ -10,7 +10,7 @@ import torch
 
 from octavo.data.batch import NO_SIDE_INPUTS, Batch
 from octavo.data.batches import with_earlier
-from octavo.evaluation.reading_on import reading_on, said
+from octavo.evaluation.reading_on import reading_on, said, seconds_to_read_on
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
@@ -63,6 +63,16 @@ def test_it_is_the_mixer_before_each_token_by_itself() -> None:
     assert own.total == pytest.approx(nats[1], rel=1e-4)
     assert own.total != own.alone
     assert f"{own.as_dict(100)['bits_per_byte']:.3f}" in said(own.as_dict(100))
+
+
+def test_what_reading_on_takes_grows_with_what_is_read() -> None:
+    found = model()
+    once, twice, more = (
+        seconds_to_read_on(found, splits)
+        for splits in ([text(900, 1)], [text(900, 1)] * 2, [text(90_000, 1)])
+    )
+    assert 0 < once < more and twice == pytest.approx(2 * once)
+    assert seconds_to_read_on(model("none"), [text(900, 1)]) == 0
 
 
 def test_a_text_that_says_things_twice_is_known_the_second_time_and_the_model_stays_as_it_was() -> None:

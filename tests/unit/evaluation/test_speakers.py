@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from octavo.errors import CorpusError, InputError
-from octavo.evaluation.speakers import Play, speakers, who_answers
+from octavo.evaluation.speakers import COLON, PERIOD, Play, who_answers
 
 
 def play(*speeches: str) -> str:
@@ -19,14 +19,14 @@ PLAYS = [["ROMEO", "JULIET", "Servant"], ["ARIEL", "CALIBAN", "Servant"], ["LEON
 THREE = play(*[name for names in PLAYS for name in names * 70])
 
 
-def test_speakers_in_both_forms() -> None:
-    assert speakers("ROMEO:\nHere,\nlook:\n\nFirst  Citizen: \nNo.\n\nHe said: yes\n\nJULIET:", "colon") == [
+def test_speakers_in_both_notations() -> None:
+    assert COLON.speakers("ROMEO:\nHere,\nlook:\n\nFirst  Citizen: \nNo.\n\nHe said: yes\n\nJULIET:") == [
         "ROMEO",
         "First Citizen",
         "JULIET",
     ]
     text = "ACT I.\n\nLORD GORING.  What?\n\nMRS. CHEVELEY.  [_Aside_.]  He.\n\nPHIPPS.\n\nIT. goes on\n"
-    assert speakers(text.replace("\n", "\r\n"), "period") == ["LORD GORING", "MRS. CHEVELEY", "PHIPPS"]
+    assert PERIOD.speakers(text.replace("\n", "\r\n")) == ["LORD GORING", "MRS. CHEVELEY", "PHIPPS"]
 
 
 def test_the_company_is_who_speaks_mostly_near() -> None:
@@ -95,7 +95,7 @@ def test_real_plays(test_data: Path) -> None:
     assert not {"GLOUCESTER", "COMINIUS", "MENENIUS", "PROSPERO", "WARWICK", "Messenger"} & company
     assert {"COMINIUS", "SICINIUS", "VOLUMNIA", "AUFIDIUS"} <= shakespeare.company("MENENIUS")
     husband = Play.read((test_data / "plays" / "an_ideal_husband.txt").read_text(encoding="utf-8-sig"))
-    assert husband.form == "period"
+    assert husband.notation is PERIOD
     assert {"LORD GORING", "MRS. CHEVELEY", "VICOMTE DE NANJAC", "PHIPPS"} <= set(husband.speeches)
     assert not any("ACT" in name or "GUTENBERG" in name for name in husband.speeches)
 

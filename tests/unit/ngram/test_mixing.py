@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.ngram.codes import MOST_SYMBOLS, UNITS, Codes
-from octavo.ngram.mixing import ContextMixing, compiled
+from octavo.ngram.mixing import Beside, ContextMixing, compiled
 from octavo.ngram.slow_mixing import SlowMixing
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="there is no C compiler")
@@ -38,6 +38,13 @@ def spans_of(pairs: Sequence[tuple[int, int]]) -> np.ndarray:
     return np.array(pairs, np.int64)
 
 
+def something_beside(random: np.random.Generator, shape: tuple[int, int]) -> Beside:
+    """To some symbols of (N, V) a share of each distribution is given."""
+    kept = random.uniform(size=shape[0]).astype(np.float32)
+    some = random.uniform(size=shape) * (random.uniform(size=shape) < 0.1) + 1e-9
+    return Beside(kept, ((1 - kept[:, None]) * some / some.sum(axis=1, keepdims=True)).astype(np.float32))
+
+
 def test_the_kernel_is_its_twin_while_it_reads() -> None:
     kernel, twin = (kind(Codes.of_bytes(), capacity=1000) for kind in (ContextMixing, SlowMixing))
     own, others = kernel.read(TEXT), twin.read(TEXT)
@@ -57,10 +64,10 @@ def test_the_kernel_is_its_twin_where_it_foretells(codes: Codes) -> None:
         np.testing.assert_allclose(
             kernel.predict(tokens, spans, logits), twin.predict(tokens, spans, logits), atol=0.02
         )
-        for own, other in zip(
-            kernel.score(tokens, spans, came, logits), twin.score(tokens, spans, came, logits), strict=True
-        ):
-            np.testing.assert_allclose(own, other, atol=0.02)
+        for beside in (None, something_beside(random, (3, codes.size))):
+            own, other = (mixer.score(tokens, spans, came, logits, beside) for mixer in (kernel, twin))
+            for mine, others in zip(own, other, strict=True):
+                np.testing.assert_allclose(mine, others, atol=0.02)
 
 
 @pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
@@ -110,6 +117,16 @@ def test_every_distribution_sums_to_one(size: int, tokens: list[int], seed: int)
             np.testing.assert_array_equal(scored.logs, logs[np.arange(len(spans)), came])
             mine = logs[np.arange(len(spans)), came]
             np.testing.assert_array_equal(scored.first > 0, mine >= logs.max(axis=1))
+            beside = something_beside(random, logs.shape)
+            together = beside.kept[:, None] * np.exp(logs.astype(np.float64)) + beside.added
+            mine, scored = (
+                together[np.arange(len(spans)), came],
+                model.score(text, spans, came, logits, beside),
+            )
+            np.testing.assert_allclose(scored.logs, np.log(mine), atol=1e-5)
+            others = np.where(np.arange(size) == came[:, None], 0, together).max(axis=1)
+            clear = np.abs(mine / others - 1) > 1e-5 if size > 1 else np.ones(len(spans), bool)
+            np.testing.assert_array_equal(scored.first[clear] > 0, (mine > others)[clear])
 
 
 @given(st.binary(max_size=120), st.binary(max_size=40), st.binary(max_size=40))

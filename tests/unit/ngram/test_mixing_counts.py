@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from octavo.data.batch import NO_SIDE_INPUTS, Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch, SideInputs
 from octavo.errors import CorpusError
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
@@ -62,8 +62,9 @@ def heard() -> MixingCounts:
     return counts.eval()
 
 
-def model() -> GPT:
-    config = GPTConfig.model_validate({"layers": 1, "width": 8, "heads": 2, "context": T, "counts": "mixing"})
+def model(recent: int = 0) -> GPT:
+    counts = {"kind": "mixing", "recent": recent}
+    config = GPTConfig.model_validate({"layers": 1, "width": 8, "heads": 2, "context": T, "counts": counts})
     found = build_model(config, vocab_size=V, seed=0)
     assert isinstance(found, GPT)
     found.take_text(text(), held(), spelt=lambda: "abcdef.")
@@ -144,6 +145,50 @@ def test_one_token_is_scored_as_among_all() -> None:
     assert torch.equal(own[1], logs.argmax(dim=-1) == targets)
     judged = NEXT_TOKEN.evaluate(found, Batch(inputs=tokens, targets=targets.where(targets > 0, -1)))
     torch.testing.assert_close(judged.losses, torch.where(targets > 0, -own[0], 0))
+
+
+def test_what_a_text_has_said_is_mixed_in_after_the_mixer() -> None:
+    found, alone = model(recent=40), model().eval()
+    assert isinstance(found.counts, MixingCounts) and found.counts.recent is not None
+    assert found.counts.before == 256 and found.counts.near == 256
+    found.counts.recent.start(0.3)
+    found.eval()
+    tokens = inputs(1)[2].repeat(1, 3)[:, :T]
+    earlier = inputs(1)[2].repeat(1, 4)
+    side = SideInputs(earlier=earlier)
+    logs, plain = found(tokens, side=side), alone(tokens, side=side)
+    np.testing.assert_allclose(logs.detach().exp().sum(dim=-1), 1, atol=1e-5)
+    texts = found.counts.recent.texts(tokens, earlier)
+    shares, (_, rest) = found.counts.recent.shares(texts).numpy(), texts.shares_of(np.zeros(T, np.int32))
+    for token in range(V):
+        said, _ = texts.shares_of(np.full(T, token, np.int32))
+        before = plain.detach().exp().numpy()[0, :, token]
+        expected = (1 - shares) * before + shares * (said + rest * before)
+        np.testing.assert_allclose(logs.detach().exp().numpy()[0, :, token], expected, atol=1e-6)
+    targets = tokens.roll(-1, 1)
+    own = found.judged(tokens, targets, side)
+    assert own is not None
+    torch.testing.assert_close(own[0], logs.gather(2, targets[..., None])[..., 0])
+    assert torch.equal(own[1], logs.argmax(dim=-1) == targets)
+    network, x, before = found.network(tokens, None, side)
+    sides = found.counts.sides(network, x, tokens, before, targets=targets)
+    assert sides is not None and sides.weights.shape == (T, 3)
+    torch.testing.assert_close(sides.weights.sum(dim=1), torch.ones(T))
+    torch.testing.assert_close(sides.together.log(), own[0].flatten())
+
+
+def test_what_a_text_has_said_gets_a_share_where_texts_repeat_themselves() -> None:
+    """Pages of which each says something of its own again and again; nothing where all is chance."""
+    random = np.random.default_rng(0)
+    pages = [np.tile(random.integers(V, size=9), 40) for _ in range(40)]
+    shares = []
+    for tokens in (np.concatenate(pages), random.integers(V, size=14_400)):
+        counts = MixingCounts(vocab_size=V, recent=400)
+        counts.take_text(tokens, None, spelt=lambda: "abcdef.")
+        assert counts.recent is not None
+        new = torch.from_numpy(np.tile(random.integers(V, size=9), 10))[None]
+        shares.append(float(counts.recent.shares(counts.recent.texts(new)).mean()))
+    assert shares[0] > 0.3 and shares[1] < 0.01
 
 
 def test_the_sides_are_the_network_and_the_mixer_alone() -> None:

@@ -227,6 +227,22 @@ def test_with_slopes_and_without_it_is_the_same() -> None:
     torch.testing.assert_close(gate(p.clone(), texts), with_slopes.detach())
 
 
+def test_what_is_kept_and_what_is_added_are_the_same_without_a_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = Texts(np.arange(40)[None] % V, spans_of([(0, 0), (0, 7), (3, 40)]), vocab_size=V)
+    gate = Recent(most=MOST, vocab_size=V)
+    gate.start(0.4)
+    torch.manual_seed(0)
+    gate.onto.normal_()
+    own = gate.beside(texts)
+    np.testing.assert_allclose(own[0] + own[1].sum(axis=1), 1, atol=1e-6)
+    assert own[1][1:].any() and own[0][0] == 1
+    monkeypatch.setattr(recent, "compiled", lambda: None)
+    for mine, others in zip(own, gate.beside(texts), strict=True):
+        np.testing.assert_allclose(mine, others, rtol=1e-5, atol=1e-7)
+
+
 SURE = [(0, 0), (0, 7), (3, 40), (0, 3000)]
 
 

@@ -10,7 +10,7 @@ import pytest
 from octavo import Run, train
 from octavo.errors import InputError
 from octavo.run.data import build_dataset
-from octavo.run.prove import FIRST_LINE, decode, prove
+from octavo.run.prove import FIRST_LINE, decode, prove, sha256
 from octavo.util.console import Console
 
 STATED = {"text": "", "model": "", "tokens": 1, "bytes": 0, "documents": 1}
@@ -75,6 +75,10 @@ def test_a_damaged_file_and_another_model_are_refused(run: Run, tmp_path: Path) 
     prove(run, file, text, QUIET)
     whole = file.read_bytes()
     file.write_bytes(whole[:-4] + bytes(255 - byte for byte in whole[-4:]))
+    with pytest.raises(InputError, match="does not decode"):
+        decode(run, file, tmp_path / "text", QUIET)
+    other = sha256(b"The 5th cat sat on mat 6.\n")  # as long as the one that was judged
+    file.write_bytes(whole.replace(sha256(text.read_bytes()).encode(), other.encode(), 1))
     with pytest.raises(InputError, match="does not decode"):
         decode(run, file, tmp_path / "text", QUIET)
     file.write_bytes(whole.replace(b'"model": "', b'"model": "0', 1))

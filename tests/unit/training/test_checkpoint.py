@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from octavo.errors import CheckpointError
-from octavo.training.checkpoint import Checkpoint
+from octavo.training.checkpoint import Checkpoint, read_tensors
 from octavo.training.checkpoint_folder import newest_whole, seal
 from octavo.util.files import file_hash
 from unit.training.saving import contents, learner, save
@@ -227,3 +227,12 @@ def test_the_newest_whole_one_is_found_and_the_others_are_named(tmp_path: Path) 
     assert "model.safetensors is missing" in complaints[1]
     (five.folder / "MANIFEST.json").write_text("{}")
     assert newest_whole(checkpoints)[0] is None
+
+
+def test_tensors_of_one_prefix_are_read_alone(saved: Checkpoint) -> None:
+    path = saved.folder / "state.safetensors"
+    whole = read_tensors(path)
+    prefix = next(iter(whole))[:-1]
+    found = read_tensors(path, prefix)
+    assert 0 < len(found) < len(whole)
+    assert all(torch.equal(tensor, whole[prefix + name]) for name, tensor in found.items())

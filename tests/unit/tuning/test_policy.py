@@ -17,6 +17,7 @@ from octavo.errors import ConfigError
 from octavo.generation import Sample
 from octavo.model.base import LanguageModel
 from octavo.tasks.chat.prompts import Question
+from octavo.training.objective import NEXT_TOKEN
 from octavo.tuning.policy import PolicyGradient, PolicyGradientConfig
 from octavo.tuning.rollouts import Rollouts, compared
 from unit.tuning import toy
@@ -363,3 +364,10 @@ def test_the_budget_stops_it(models: tuple[LanguageModel, LanguageModel, Languag
 def test_options_without_sense_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         check({"objective": {"kind": "policy-gradient", "reward": "question", **options}})
+
+
+def test_a_higher_loss_on_texts_is_no_reason_to_keep_an_older_model(
+    models: tuple[LanguageModel, LanguageModel, LanguageModel],
+) -> None:
+    assert objective(models[1]).improves(2.0, 1.0)
+    assert NEXT_TOKEN.improves(1.0, 2.0) and not NEXT_TOKEN.improves(1.0, 1.0)

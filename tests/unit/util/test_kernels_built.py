@@ -160,12 +160,84 @@ def test_a_file_that_is_gone(wheel: Wheel, tried: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"variants": 1}', '{"commit": "a", "compiler": "b", "variants": {"x": {}}}']
+    "text",
+    [
+        *("", "{", "[]", '{"variants": 1}', "\udc80"),
+        '{"commit": "a", "compiler": "b", "variants": {"x": {}}}',
+        '{"commit": "a", "compiler": "b", "variants": {"x": 1}}',
+    ],
 )
 def test_a_damaged_list(wheel: Wheel, text: str) -> None:
-    (wheel.folder / "built.json").write_text(text)
+    (wheel.folder / "built.json").write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.warns(UserWarning, match=r"built\.json is damaged"):
         assert kernels.in_use().native is None
+
+
+@pytest.mark.parametrize("fact", ["1", "null", "[]", "{}", '"\\u0000"', '"."'])
+def test_a_list_with_strange_facts(wheel: Wheel, tried: dict[str, object], fact: str) -> None:
+    wheel.toy("old", 2)
+    text = (wheel.folder / "built.json").read_text().replace('"variants": {', '"variants": {"x": STRANGE, ')
+    strange = f'{{"file": {fact}, "sha256": {fact}}}'
+    (wheel.folder / "built.json").write_text(text.replace("STRANGE", strange))
+    found = kernels.in_use()
+    assert found.name == "old" and "x cannot be loaded" in found.why
+
+
+def test_a_library_of_another_processor(wheel: Wheel, tried: dict[str, object], tmp_path: Path) -> None:
+    """Whole, and as the list has it; so is what is no library at all."""
+    best = wheel.toy("old", 2)
+    other = bytearray(best.read_bytes())
+    other[18:20] = b"\xb7\x00" if other[18] != 0xB7 else b"\x3e\x00"  # ELF's machine: arm64, or x86-64
+    for name, content in (("other", bytes(other)), ("text", b"no library"), ("nothing", b"")):
+        (tmp_path / name).write_bytes(content)
+        wheel.add(name, tmp_path / name)
+    found = kernels.in_use()
+    assert found.name == "old"
+    assert all(f"{name} cannot be loaded" in found.why for name in ("other", "text", "nothing"))
+
+
+FATES = {
+    "falls": ("*(volatile int *)0 = 1;", r"ended the process that tried it \(SIGSEGV\)", True),
+    "is killed": ("kill(getpid(), SIGKILL);", r"ended the process that tried it \(SIGKILL\)", False),
+    "hangs": ("for (;;) pause();", "did not end within 3 s", False),
+    "leaves": ("_exit(0);", r"cannot be tried \(exit code 0\)", False),
+}
+
+
+@pytest.mark.parametrize("fate", FATES)
+def test_what_happens_to_the_process_that_tries_a_library(
+    wheel: Wheel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fate: str
+) -> None:
+    """Only what the library has done itself is held against it for good."""
+    line, complaint, lasting = FATES[fate]
+    (tmp_path / "toy.c").write_text(
+        "#include <signal.h>\n#include <stdlib.h>\n#include <unistd.h>\nint score(void) { return 3; }\n"
+        f'__attribute__((constructor)) static void begin(void) {{ if (getenv("OCTAVO_KERNEL")) {{ {line} }} }}\n'
+    )
+    wheel.add("toy", compiled(tmp_path / "toy.so", tmp_path / "toy.c"))
+    monkeypatch.setattr(kernels, "PATIENCE", 3.0 if fate == "hangs" else 120.0)
+    with pytest.warns(UserWarning, match=f"The kernels for toy {complaint} on this processor"):
+        assert kernels.in_use().native is None
+    verdicts = list((tmp_path / "cache" / "native").glob("proof-*"))
+    assert len(verdicts) == lasting
+
+
+def test_a_verdict_that_is_no_text(
+    wheel: Wheel, tried: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that only its owner can have written may hold anything all the same."""
+    wheel.toy("new", 4)
+    assert kernels.in_use().name == "new"
+    (verdict,) = (tmp_path / "cache" / "native").glob("proof-*")
+    for content in (b"", b"ok", b"\0" * 99, bytes(range(256)) * 4096):
+        verdict.write_bytes(content)
+        forget()
+        assert kernels.in_use().name == "new", "it is not whole, so it is found out anew"
+    kernels.PrivateFolder(verdict.parent).keep(verdict.name, b"\xff\xfe\x1b[2J")
+    forget()
+    with pytest.warns(UserWarning, match="the next best are taken"):
+        assert kernels.in_use().native is None
+    assert tried["times"] == 5
 
 
 def test_a_file_outside_the_folder_is_not_loaded(wheel: Wheel, tmp_path: Path) -> None:
@@ -229,7 +301,9 @@ def test_another_processor_tries_for_itself(
     assert kernels.in_use().name == "new" and tried["times"] == 2
 
 
-def test_variables_choose(wheel: Wheel, tried: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_choose(
+    wheel: Wheel, tried: dict[str, object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     wheel.toy("old", 2)
     best = wheel.toy("new", 4)
     wheel.toy("newest", 0)
@@ -249,6 +323,11 @@ def test_variables_choose(wheel: Wheel, tried: dict[str, object], monkeypatch: p
     monkeypatch.setenv("OCTAVO_KERNEL", str(wheel.folder / "no.so"))
     forget()
     with pytest.warns(UserWarning, match="no library that loads here"):
+        assert kernels.in_use().name == "new"
+    (tmp_path / "one.c").write_text("int one(void) { return 1; }")
+    monkeypatch.setenv("OCTAVO_KERNEL", str(compiled(tmp_path / "one.so", tmp_path / "one.c")))
+    forget()
+    with pytest.warns(UserWarning, match=r"one\.so, which is no library of kernels\."):
         assert kernels.in_use().name == "new"
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -18,7 +17,7 @@ from octavo.corpus.documents import NAMED
 from octavo.errors import ConfigError, CorpusError
 from octavo.util.cache import default_cache
 from octavo.util.files import from_home
-from octavo.util.records import FileRecord, parse_json
+from octavo.util.records import FileRecord
 
 
 class Entry(Strict):
@@ -50,13 +49,13 @@ class Entry(Strict):
         """Where it is kept when it was fetched."""
         return (cache or default_cache()) / "corpora" / self.file
 
-    def remembered(self, cache: Path | None = None) -> dict[str, Any]:
-        """What is known of the file that was fetched: address, bytes, sha256; empty when it never was."""
+    def remembered(self, cache: Path | None = None) -> FileRecord | None:
+        """What is known of the file that was fetched; None when it never was."""
         path = self.path(cache)
         try:
-            return parse_json(path.with_name(path.name + ".json").read_bytes(), FileRecord)
+            return FileRecord.parse(path.with_name(path.name + ".json").read_bytes())
         except (OSError, ValueError):
-            return {}
+            return None
 
 
 @cache
@@ -87,10 +86,10 @@ def named_path(given: str) -> Path:
         raise CorpusError(
             f"The text '{wanted.name}' is not on this machine yet.", remedy=f"octavo corpus get {wanted.name}"
         )
-    expected = wanted.remembered().get("bytes")
-    if expected is not None and path.stat().st_size != expected:
+    record = wanted.remembered()
+    if record is not None and path.stat().st_size != record.bytes:
         raise CorpusError(
-            f"The text '{wanted.name}' has {path.stat().st_size:,} bytes where {expected:,} were fetched.",
+            f"The text '{wanted.name}' has {path.stat().st_size:,} bytes where {record.bytes:,} were fetched.",
             remedy=f"octavo corpus get {wanted.name}    fetches it again",
         )
     return path

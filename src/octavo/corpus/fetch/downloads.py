@@ -120,9 +120,15 @@ def _here(wanted: Entry, cache: Path) -> Fetched | None:
     if not path.is_file():
         return None
     record = FileRecord.of(path)
-    if (wanted.sha256 or wanted.remembered(cache).get("sha256")) not in (None, record.sha256):
+    if _expected(wanted, cache) not in (None, record.sha256):
         return None
     return Fetched(wanted, path, record.bytes, record.sha256, new=False, pinned=wanted.sha256 is not None)
+
+
+def _expected(wanted: Entry, cache: Path) -> str | None:
+    """The hash that a text is pinned to, or that it had when it was fetched."""
+    record = wanted.remembered(cache)
+    return wanted.sha256 or (record.sha256 if record else None)
 
 
 def _fetched(
@@ -137,7 +143,7 @@ def _fetched(
     path = wanted.path(cache)
     if path.is_file() and not accept_change:
         report(f"{path.name} was altered since it was fetched; it is fetched again")
-    expected = wanted.sha256 or (None if accept_change else wanted.remembered(cache).get("sha256"))
+    expected = wanted.sha256 if accept_change else _expected(wanted, cache)
     problems: list[CorpusError] = []
     for address in mirrors.addresses(wanted):
         report(f"fetching {wanted.name} from {address} ({wanted.size}, {wanted.licence})")

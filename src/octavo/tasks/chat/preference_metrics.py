@@ -15,7 +15,7 @@ from octavo.config import Recipe
 from octavo.data import Split
 from octavo.model.base import LanguageModel
 from octavo.run.data import evaluated_on, rows_at_once
-from octavo.run.finetune import with_reference
+from octavo.run.finetune import comparing
 from octavo.task import EvaluationContext
 from octavo.tokenizers import Tokenizer
 from octavo.training.objective import Objective
@@ -79,10 +79,9 @@ class Preferences:
 def preferred(model: LanguageModel, context: EvaluationContext) -> Preferences | None:
     """The figures of held-out pairs; None where there are no pairs."""
     recipe = context.recipe
-    objective = recipe.objective.build()
-    if "margin" not in {metric.name for metric in objective.metrics}:
+    if "margin" not in {metric.name for metric in recipe.objective.build().metrics}:
         return None
-    objective = with_reference(objective, context.started, context.runtime.device)
+    objective = comparing(recipe, context.started, context.runtime.device)
     margins = margins_of(model, context.split, recipe, context.tokenizer, objective)
     wins, pairs = np.sign(margins) / 2 + 0.5, len(margins)
     share = float(wins.mean())

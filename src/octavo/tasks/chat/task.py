@@ -124,7 +124,8 @@ class ChatTask(TextTask):
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
         return [
             Section(HERE / "preferences.html", of_preferences(page, wide, narrow)),
-            Section(HERE / "answers.html", {"answers": page.evaluation.get("answers")}, last=True),
+            *super().sections(page, wide=wide, narrow=narrow),
+            Section(HERE / "answers.html", {"answers": page.evaluation.get("answers")}, "below text"),
         ]
 
     def passes(self, train: Mapping[str, int], recipe: Recipe, seen: int) -> float:

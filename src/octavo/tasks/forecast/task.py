@@ -112,7 +112,7 @@ class ForecastTask(Task):
 
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
         template = Path(__file__).with_name("forecasts.html")
-        return [Section(template, of_forecast(page.evaluation, wide, narrow), first=True)]
+        return [Section(template, of_forecast(page.evaluation, wide, narrow), "above verdict")]
 
     def commands(
         self, folder: Path, recipe: Recipe, evaluation: Mapping[str, Any]

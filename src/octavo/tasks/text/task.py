@@ -21,7 +21,7 @@ from octavo.generation import Engine, Prompt, TextRequest, in_order
 from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
 from octavo.run.data import absolute, cleaned, evaluated_on, rows_at_once, text_dataset
-from octavo.task import Command, EvaluationContext, Paths, Task
+from octavo.task import Command, EvaluationContext, Page, Paths, Section, Task
 from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead
 from octavo.tasks.text.stored import TextEvaluation
 from octavo.tasks.text.stories import stories_sentence, story_metrics
@@ -169,6 +169,16 @@ class TextTask(Task):
     def answer_sentences(self, evaluation: Mapping[str, Any]) -> Sequence[str]:
         """What the figures say of answers."""
         return ()
+
+    def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
+        validity = page.evaluation.get("validity")
+        if not validity:
+            return []
+        from octavo.tasks.records import report
+
+        template = Path(report.__file__).with_name("validity.html")
+        values = {"valid": report.valid(validity), "first_wrong": validity["generated"].get("typical")}
+        return [Section(template, values, "above text")]
 
     def commands(
         self, folder: Path, recipe: Recipe, evaluation: Mapping[str, Any]

@@ -102,7 +102,8 @@ class TranslationTask(TextTask):
         return [*sentences, str(Known(**known))] if known else sentences
 
     def sections(self, page: Page, *, wide: float, narrow: float) -> list[Section]:
-        return [Section(HERE / "translations.html", of_evaluation(page))]
+        own = Section(HERE / "translations.html", of_evaluation(page))
+        return [own, *super().sections(page, wide=wide, narrow=narrow)]
 
     def commands(
         self, folder: Path, recipe: Recipe, evaluation: Mapping[str, Any]

@@ -24,7 +24,7 @@ from torch.distributed import Store
 from octavo.util.terminal import heedless, put
 
 GRACE = 5.0  # seconds to end in an orderly way, after another process has ended with an error
-LOST = "lost"  # how a process ended whose watch ended it; other kinds are names of errors
+LOST = "lost"  # the kind of ending of a process whose watch ended it
 
 
 @dataclass
@@ -43,6 +43,25 @@ class Pulse:
     count: int = 0
     doing: str = "the start"
     tick: int = 0
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a process ended, for the others: its exit code, the name of its error (or `LOST`), and why."""
+
+    code: int
+    kind: str
+    why: str
+
+    def tell(self, store: Store, rank: int) -> None:
+        """Put that of a process into the store."""
+        store.set(f"ended/{rank}", json.dumps(asdict(self)))
+
+    @classmethod
+    def of(cls, store: Store, rank: int) -> Ending | None:
+        """That of a process; None while it has not ended."""
+        key = f"ended/{rank}"
+        return cls(**json.loads(store.get(key))) if store.check([key]) else None
 
 
 @dataclass(frozen=True)
@@ -126,15 +145,16 @@ class Watch:
 
     def _look(self) -> str:
         """What is wrong, as a sentence, or nothing."""
-        ended = {rank: json.loads(self.store.get(key)) for rank, key in self._there("ended")}
-        failed = {rank: how for rank, how in ended.items() if how["code"] and rank != self.rank}
+        endings = {rank: Ending.of(self.store, rank) for rank in range(self.size)}
+        ended = {rank: how for rank, how in endings.items() if how is not None}
+        failed = {rank: how for rank, how in ended.items() if how.code and rank != self.rank}
         seen = self._seen(set(ended))
         own = seen.get(self.rank)
         if failed and own is not None and own.moved > GRACE:
             rank, how = next(iter(failed.items()))
-            if how["kind"] == LOST:  # its own watch, or another's, has said whose fault it is
-                return how["why"]
-            return f"{self._name(rank)} has ended: {how['why']}"
+            if how.kind == LOST:  # its own watch, or another's, has said whose fault it is
+                return how.why
+            return f"{self._name(rank)} has ended: {how.why}"
         dead = [
             rank for rank in seen if rank != self.rank and self._beside(rank) and not _lives(self._pid(rank))
         ]
@@ -153,9 +173,6 @@ class Watch:
                     os.kill(self._pid(rank), signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
         named = " and ".join(self._name(rank) for rank in blamed)
         return f"{named} {what} during {seen[blamed[0]].pulse.doing}."
-
-    def _there(self, kind: str) -> list[tuple[int, str]]:
-        return [(rank, key) for rank, key in enumerate(self._keys(kind)) if self.store.check([key])]
 
     def _seen(self, ended: set[int]) -> dict[int, Seen]:
         """The pulses of all processes that have not ended."""
@@ -187,7 +204,7 @@ class Watch:
         first = True
         with suppress(Exception):
             first = self.store.add("said", 1) == 1  # what comes after follows from it
-            self.store.set(f"ended/{self.rank}", json.dumps({"code": 1, "kind": LOST, "why": lost}))
+            Ending(1, LOST, lost).tell(self.store, self.rank)
         if first:
             put(
                 f"error: {lost} The run ends here; its checkpoints are whole.\n"

@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from octavo.data.batch import Batch
 from octavo.errors import ConfigError, EndedElsewhere, InputError, LostError, OctavoError
-from octavo.training.distributed.heartbeat import Pulse, Watch
+from octavo.training.distributed.heartbeat import Ending, Pulse, Watch
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MEETING = 600.0  # seconds for all processes to come
@@ -187,12 +187,8 @@ class World:
     def _anyone_failed(self) -> None:
         """Raise EndedElsewhere if a process has ended with an error."""
         for rank in range(self.size):
-            if (how := self._how_ended(rank)) and how["code"]:
-                raise EndedElsewhere(how["why"], code=how["code"])
-
-    def _how_ended(self, rank: int) -> dict[str, Any] | None:
-        key = f"ended/{rank}"
-        return json.loads(self.store.get(key)) if self.store.check([key]) else None
+            if (how := Ending.of(self.store, rank)) and how.code:
+                raise EndedElsewhere(how.why, code=how.code)
 
     def leave(self, error: BaseException | None) -> BaseException | None:
         """Tell the others how this process ends. Returns the error to end with: EndedElsewhere, where the first
@@ -207,7 +203,7 @@ class World:
         code, kind = getattr(error, "exit_code", code), type(error).__name__
         why = error.what if isinstance(error, OctavoError) else f"{kind}: {error}"
         try:
-            self.store.set(f"ended/{self.rank}", json.dumps({"code": code, "kind": kind, "why": why}))
+            Ending(code, kind, why).tell(self.store, self.rank)
             if self._watch:
                 self._watch.stop()
             if self.first and error is None:
@@ -225,7 +221,7 @@ class World:
     def _wait_for_all(self) -> None:
         """Where torchrun is not the keeper of the store, the first process is, and has to stay."""
         end = time.monotonic() + 10
-        while time.monotonic() < end and not all(self._how_ended(rank) for rank in range(self.size)):
+        while time.monotonic() < end and not all(Ending.of(self.store, rank) for rank in range(self.size)):
             time.sleep(0.02)
 
     def _first_says(self, kind: str) -> bool:
@@ -234,8 +230,8 @@ class World:
         patience = self._watch.timeout if self._watch else 60.0
         with suppress(KeyboardInterrupt):
             while time.monotonic() - since < patience:
-                if how := self._how_ended(0):
-                    return how["kind"] == kind
+                if how := Ending.of(self.store, 0):
+                    return how.kind == kind
                 now = self.store.get("pulse/0") if self.store.check(["pulse/0"]) else b""
                 if now != shown:
                     shown, since = now, time.monotonic()
