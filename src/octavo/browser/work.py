@@ -13,9 +13,9 @@ from pathlib import Path
 
 from octavo.config.plugins import command
 from octavo.errors import InputError
-from octavo.run.folder import free_name
 from octavo.serving.models import named
 from octavo.util.files import kind_of, no_device
+from octavo.util.runs import free_name
 
 DEPTH = 6
 """Folders below the work folder that are looked into: studies/NAME/runs/CHANGE/seed-1."""

@@ -54,7 +54,7 @@ def whole_number(_: object, words: Sequence[Token]) -> int:
 
 def count(_: object, words: Sequence[Token]) -> int:
     """Read a whole number that counts something. Raises ValueError for one that 32 bits do not hold."""
-    from octavo.config.parts import MOST
+    from octavo.config.limits import MOST
 
     number = whole_number(_, words)
     if abs(number) > MOST:
@@ -87,7 +87,7 @@ def the_run(run: Path | None, *, writes: str | None = None, prompt: bool = False
     `writes` names an option by which the verb writes into the run, which must then be named. `prompt` and `text`:
     whether the verb has these options, for a word that is one of them and stands in the run's place. Raises InputError.
     """
-    from octavo.run.folder import RUNS, found
+    from octavo.util.runs import RUNS, found
 
     if run is not None:
         where = found(run)
@@ -196,7 +196,7 @@ def show_skipped(result: Mapping[str, Any]) -> int:
 
 def print_json(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON document on standard output."""
-    from octavo.util.records import json_text
+    from octavo.util.json_text import json_text
 
     show_text(shown_in_json(json_text(data, indent=1, ensure_ascii=False)))
 
@@ -250,8 +250,8 @@ def blocks(widths: Sequence[int], room: int | None) -> list[list[int]]:
 
 def starting_from(base: str | Path) -> str:
     """The override by which a training starts from a run, whatever its name looks like."""
-    from octavo.run.folder import found
-    from octavo.util.records import json_text
+    from octavo.util.json_text import json_text
+    from octavo.util.runs import found
 
     return f"training.start_from={json_text(str(found(Path(base))), ensure_ascii=False)}"
 

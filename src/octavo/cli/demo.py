@@ -28,8 +28,8 @@ def demo_command(
 
     octavo demo --out runs/first training.steps=200
     """
-    from octavo.run.folder import free_name
     from octavo.run.train import train
+    from octavo.util.runs import free_name
 
     run = train(RECIPE, out=out or free_name(RECIPE), overrides=overrides, resume=resume, quiet=quiet)
     show_text(f"report: {run.report}")

@@ -116,8 +116,7 @@ class Drawing:
 
     def as_options(self) -> SamplingOptions:
         """The options as `Run.samples` takes them."""
-        from octavo.generation.sampling import SamplingOptions
-        from octavo.run.draft import seed_of
+        from octavo.generation.sampling import SamplingOptions, seed_of
 
         given: dict[str, Any] = asdict(self)
         return SamplingOptions(**given | {"stop": self.stop or (), "seed": seed_of(self.seed)})
@@ -158,8 +157,7 @@ def generate_command(
     echo "O Romeo" | octavo generate runs/bard --prompt - --json
     """
     from octavo.cli.generate_output import corrector_for, show_prompts, show_samples, show_speakers, stream
-    from octavo.run.run import Run
-    from octavo.util.console import Console
+    from octavo.generation.light import opened
 
     check_choices(prompt, prompts, speakers, correct, language, text)
     check_out(out, prompts, speakers, correct, json)
@@ -167,6 +165,14 @@ def generate_command(
         prompt = prompt_from_input()
     options = drawing.as_options()
     run = the_run(run, writes=None if prompts is None else "--prompts", prompt=True)
+    as_it_is_written = samples in (None, 1) and not (json or out or prompts or speakers or correct)
+    if as_it_is_written and (light := opened(run, checkpoint, options)) is not None:
+        complain(f"seed {options.seed}")
+        stream(light, prompt, options)
+        return 0
+    from octavo.run.run import Run
+    from octavo.util.console import Console
+
     loaded = Run.open(run, checkpoint=checkpoint)
     console = Console()
     complain(f"seed {options.seed}")
@@ -180,7 +186,7 @@ def generate_command(
         keep(loaded, prompt, samples or 1, out, options)
     elif prompts is not None:
         show_prompts(loaded, prompts, samples or 1, corrector, json, console, options)
-    elif samples in (None, 1) and not json and corrector is None:
+    elif as_it_is_written:
         stream(loaded, prompt, options)
     else:
         show_samples(loaded, run, prompt, samples or 1, corrector, json, options)

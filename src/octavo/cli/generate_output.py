@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo.cli.common import print_json, print_table, show, show_piece, show_text
-from octavo.correction import Corrector, LanguageTool, NearestWord, count_words
 from octavo.errors import CorpusError, InputError
 from octavo.tokenizers.base import printable
-from octavo.util.records import plain
+from octavo.util.json_text import plain
 from octavo.util.terminal import shown
 
 if TYPE_CHECKING:
-    from octavo.correction import Correction
+    from octavo.correction import Correction, Corrector
     from octavo.evaluation.speakers import NameAnswer, Share
     from octavo.generation import Sample
+    from octavo.generation.light import LightRun
     from octavo.generation.sampling import SamplingOptions
     from octavo.run.prompts import PromptSamples
     from octavo.run.run import Run
@@ -103,7 +103,7 @@ def show_samples(
         raise failed
 
 
-def stream(run: Run, prompt: str, options: SamplingOptions) -> None:
+def stream(run: Run | LightRun, prompt: str, options: SamplingOptions) -> None:
     """Print one sample as it is written."""
     pieces = run.stream(prompt, **options.given())
     first = next(pieces, "")  # before the prompt is echoed, so that an error stands alone
@@ -215,6 +215,7 @@ def corrector_for(
 
     Raises InputError for another name, CorpusError where the words are needed and their text is gone.
     """
+    from octavo.correction import LanguageTool, NearestWord, count_words
     from octavo.run.training_text import text_pieces, training_words
     from octavo.util.console import Console
 

@@ -40,7 +40,8 @@ def write_command(run: RunPath = None, *, seed: Seed = "0", checkpoint: Which = 
 
     printf 'ROMEO:\\n/temperature 0.5\\n/again\\n' | octavo write runs/bard
     """
-    from octavo.run.draft import Draft, seed_of
+    from octavo.generation.sampling import seed_of
+    from octavo.run.draft import Draft
     from octavo.run.run import Run
 
     run = the_run(run)

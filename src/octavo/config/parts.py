@@ -21,6 +21,8 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
+from octavo.config.limits import LARGEST as LARGEST
+from octavo.config.limits import MOST as MOST
 from octavo.errors import ConfigError
 from octavo.util.files import from_home
 
@@ -164,11 +166,6 @@ ROOMS: dict[str, dict[str, str]] = {
 
 SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
 """What is held out of a corpus; see `split` of a recipe."""
-MOST = 2**31 - 1
-"""The largest count in a config: as many as 32 bits index."""
-
-LARGEST = 1e60
-"""The largest rate, scale or penalty in a config: far beyond what is of use, and no product of two is infinite."""
 
 _registry: dict[str, dict[str, type[PartConfig]]] = {room: {} for room in ROOMS}
 

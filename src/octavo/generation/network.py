@@ -1,5 +1,5 @@
 """A GPT as the writing kernel reads it: its options and weights, in numpy. It is made of modules (`native.py`), or
-of what a checkpoint holds (`stored.py`).
+of what a checkpoint holds (`from_arrays.py`).
 
 C width, D head width, T context, V vocabulary.
 """

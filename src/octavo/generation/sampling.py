@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
@@ -129,6 +130,18 @@ def draw(below: np.ndarray, uniform: np.ndarray) -> np.ndarray:
 
 
 # How a run's model chooses tokens.
+
+SEEDS = 2**64
+"""How many there are."""
+
+
+def seed_of(text: str) -> int:
+    """A seed, or one drawn by chance for the word random. Raises InputError for anything else."""
+    if text == "random":
+        return secrets.randbelow(2**32)
+    if not text.isdecimal() or len(text) > len(str(SEEDS)) or int(text) >= SEEDS:
+        raise InputError(f"--seed takes a whole number below 2^64, or random; '{text}' is neither.")
+    return int(text)
 
 
 class SamplingFields(TypedDict, total=False):

@@ -7,14 +7,16 @@ B batch, T positions, C width, D head width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from octavo.config.parts import PartConfig, register
+from octavo.model.angles import turned_of, turns, waves
 
 Rotation = tuple[Tensor, Tensor]
 
@@ -75,6 +77,15 @@ def in_segments(segments: Tensor) -> Tensor:
     return column - begins.cummax(dim=1).values
 
 
+def _tables(numbers: Callable[[], Sequence[np.ndarray]], *shape: int, count: int = 1) -> list[Tensor]:
+    """Tables where torch makes tensors now; nothing is computed where these have no numbers."""
+    empty = [torch.empty(shape) for _ in range(count)]
+    if not empty[0].is_meta:
+        for each, known in zip(empty, numbers(), strict=True):
+            each.copy_(torch.from_numpy(known))
+    return empty
+
+
 class LearnedPositions(Positions):
     """One trained vector for each position (reports A, D, E)."""
 
@@ -99,8 +110,7 @@ class SinusoidalPositions(Positions):
 
     def __init__(self, *, context: int, width: int, base: float = 10000.0) -> None:
         super().__init__()
-        angles = torch.arange(context)[:, None] * base ** (-torch.arange(0, width, 2) / width)
-        table = torch.stack((angles.sin(), angles.cos()), dim=2).flatten(1)[:, :width]
+        (table,) = _tables(lambda: (waves(context, width, base),), context, width)
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, x: Tensor, start: int) -> Tensor:
@@ -118,10 +128,10 @@ class RotaryPositions(Positions):
 
     def __init__(self, *, context: int, head_width: int, base: float = 10000.0, share: float = 1.0) -> None:
         super().__init__()
-        turned = max(2, int(share * head_width) // 2 * 2)
-        angles = torch.arange(context)[:, None] * base ** (-torch.arange(0, turned, 2) / turned)
-        self.register_buffer("cos", angles.cos(), persistent=False)
-        self.register_buffer("sin", angles.sin(), persistent=False)
+        turned = turned_of(head_width, share)
+        cos, sin = _tables(lambda: turns(context, turned, base), context, turned // 2, count=2)
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
 
     def rotation(self, start: int, length: int) -> Rotation:
         return self.cos[start : start + length], self.sin[start : start + length]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +9,9 @@ from pydantic import ValidationError
 
 from octavo.config import SamplingConfig, parse_yaml
 from octavo.errors import InputError, OctavoError
+from octavo.generation.sampling import SEEDS, seed_of
 from octavo.run.run import Run
 
-SEEDS = 2**64
-"""How many there are."""
 OPTIONS = ("tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
 
 
@@ -87,12 +85,3 @@ class Draft:
         for piece in pieces:
             self.text += piece
             yield piece
-
-
-def seed_of(text: str) -> int:
-    """A seed, or one drawn by chance for the word random. Raises InputError for anything else."""
-    if text == "random":
-        return secrets.randbelow(2**32)
-    if not text.isdecimal() or len(text) > len(str(SEEDS)) or int(text) >= SEEDS:
-        raise InputError(f"--seed takes a whole number below 2^64, or random; '{text}' is neither.")
-    return int(text)

@@ -21,7 +21,6 @@ from octavo.training.checkpoint_folder import CheckpointFolder, follow, list_che
 from octavo.util.files import (
     Made,
     claim_folder,
-    exists,
     holder_of,
     kind_of,
     put_away,
@@ -30,26 +29,10 @@ from octavo.util.files import (
     take_soon,
 )
 from octavo.util.records import read_record, read_rows
+from octavo.util.runs import found
 
 PREPARING = "preparing"
 """State of a run in its manifest, until that is complete."""
-RUNS = Path("runs")
-"""Where runs are that were given no other place."""
-
-
-def found(run: Path) -> Path:
-    """The run that a path means: itself, or where there is nothing, the run of that name in `runs`."""
-    inside = RUNS / run
-    lone = len(run.parts) == 1 and not exists(run)
-    return inside if lone and (inside / "config.yaml").is_file() else run
-
-
-def free_name(name: str, under: Path = RUNS) -> Path:
-    """`runs/name`, or the first free `runs/name-2`, `-3`, …"""
-    path, number = under / name, 2
-    while path.exists():
-        path, number = under / f"{name}-{number}", number + 1
-    return path
 
 
 def refuse_without_folder(out: str | Path | None, *, resume: bool, overwrite: bool) -> None:

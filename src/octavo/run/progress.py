@@ -14,7 +14,7 @@ from pydantic import Field
 from octavo.config import Recipe
 from octavo.config.plugins import command
 from octavo.errors import CheckpointError
-from octavo.run.folder import RunFolder, free_name
+from octavo.run.folder import RunFolder
 from octavo.training.checkpoint_folder import (
     CheckpointFolder,
     follow,
@@ -26,6 +26,7 @@ from octavo.training.checkpoint_folder import (
 from octavo.util.console import Console
 from octavo.util.files import drop_asides, put_away, replace_text, storage_errors
 from octavo.util.records import Count, Number, Record, json_text
+from octavo.util.runs import free_name
 
 if TYPE_CHECKING:
     from octavo.training.checkpoint import Checkpoint

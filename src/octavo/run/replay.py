@@ -7,7 +7,7 @@ from typing import Any
 
 from octavo.config import stored_recipe
 from octavo.evaluation.stored import Manifest
-from octavo.run.folder import RunFolder, free_name
+from octavo.run.folder import RunFolder
 from octavo.run.progress import State
 from octavo.run.run import Run
 from octavo.run.train import train_in
@@ -17,6 +17,7 @@ from octavo.training.threads import changes_in_words
 from octavo.util.console import Console
 from octavo.util.files import file_hash
 from octavo.util.records import read_record
+from octavo.util.runs import free_name
 
 
 def replay(

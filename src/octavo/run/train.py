@@ -41,7 +41,7 @@ from octavo.run.data import (
 )
 from octavo.run.deadline import end_of, ending
 from octavo.run.finetune import begun_with, keep_start
-from octavo.run.folder import PREPARING, RunFolder, free_name, in_place_of, refuse_without_folder
+from octavo.run.folder import PREPARING, RunFolder, in_place_of, refuse_without_folder
 from octavo.run.manifest import run_manifest
 from octavo.run.progress import going_on, keep_rows, progress_of, seconds_of, source_of
 from octavo.run.run import Run
@@ -58,6 +58,7 @@ from octavo.training.recompute import recompute_blocks
 from octavo.util.console import Console
 from octavo.util.files import FULL, replace_text, storage_errors
 from octavo.util.records import AnyRecord, json_text, read_record
+from octavo.util.runs import free_name
 
 
 def train(

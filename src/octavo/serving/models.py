@@ -22,7 +22,7 @@ from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
 from octavo.generation.sampling import Precision
 from octavo.model.adapters import merged
-from octavo.run.folder import RunFolder, found
+from octavo.run.folder import RunFolder
 from octavo.run.list import run_folders
 from octavo.run.progress import Progress
 from octavo.run.run import Run
@@ -31,6 +31,7 @@ from octavo.serving.scheduler import Scheduler
 from octavo.task import task_of
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
 from octavo.util.memory import in_words
+from octavo.util.runs import found
 
 LOG = logging.getLogger("octavo.serve")
 SLOTS = 64

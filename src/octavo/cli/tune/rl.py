@@ -43,9 +43,9 @@ def rl_command(
 
     octavo tune rl --out runs/happy --resume
     """
-    from octavo.run.folder import free_name
     from octavo.run.train import train
     from octavo.util.console import Console
+    from octavo.util.runs import free_name
 
     base, overrides = split_recipe(base, overrides)
     if resume:
