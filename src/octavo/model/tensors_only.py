@@ -47,8 +47,9 @@ def fresh(vocab_size: int, *, width: int, seed: int) -> Parameters:
 def positions(length: int, width: int) -> Tensor:
     """Sines in the even columns, cosines in the odd ones, each pair slower than the one before, (T, C)."""
     place, pair = torch.arange(length)[:, None], torch.arange(0, width, 2)
-    angle = place * 10_000 ** (-pair / width)  # (T, C/2)
-    return torch.stack((angle.sin(), angle.cos()), dim=2).reshape(length, -1)[:, :width]
+    speed = (10_000 ** (-pair / width).double()).float()
+    angle = (place * speed).double()  # (T, C/2); its sines are rounded once
+    return torch.stack((angle.sin(), angle.cos()), dim=2).reshape(length, -1)[:, :width].float()
 
 
 def normalize(x: Tensor) -> Tensor:
