@@ -324,7 +324,7 @@ class BatchesConfig(PartConfig):
         return Batch(*np.zeros((2, rows, context), np.int64))
 
     def steps_of(self, epochs: float, each: int | None) -> int:
-        """Steps of so many epochs, of which `each` has so many. Raises ConfigError where there are none."""
+        """Count the steps of `epochs`, each of `each` steps. Raises ConfigError for batches without epochs (None)."""
         if each is None:
             raise ConfigError(
                 f"training.epochs needs batches that have epochs; '{self.kind}' draws at random.",

@@ -338,7 +338,7 @@ class Prompts(Record):
     prompts: list[Prompt]
 
     def asked(self) -> Any:
-        """What was asked, and in which way: the same of two tables of which one may take the other's place."""
+        """Tell what was asked, and how. A new table may replace an old one for which this is equal."""
         how = self.model_dump(exclude={"name", "prompts"}, exclude_unset=True)
         return how, [(row.prompt, len(row.samples)) for row in self.prompts]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from octavo.config.limits import MOST
 from octavo.generation.network import KINDS, Layer, Matrix, Network, Norm
 from octavo.model.angles import turned_of, turns, waves
 
@@ -30,11 +31,10 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "feed_forward": {"none": "", **dict.fromkeys(KINDS[1:], "width bias")},
 }
 """By setting and kind: the options of the parts that are known here."""
-MOST = 2**31 - 1
 
 
 class NotKnown(Exception):
-    """Torch has to do it."""
+    """The network has a part that is not known here."""
 
 
 class _Weights:

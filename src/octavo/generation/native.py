@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from octavo.config.limits import MOST
 from octavo.generation.decoder import Span
 from octavo.generation.int8 import in_bytes
 from octavo.generation.kernel import KernelDecoder, Packed, compiled, padded
@@ -37,7 +38,6 @@ from octavo.ngram.recent import Recent
 
 # Which modules and options the kernel knows.
 
-MOST = 2**31 - 1  # of C's int
 _NORMS: dict[type[nn.Module], str] = {nn.Identity: "none", nn.LayerNorm: "layer", RootMeanSquareNorm: "rms"}
 _NORM = tuple(_NORMS)
 _DROPOUT = (Dropout, nn.Dropout)  # which do nothing when a model writes

@@ -14,7 +14,7 @@ import numpy as np
 KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")
 """Feed-forward layers, as decode.c numbers them."""
 NORMS = ("none", "layer", "rms")
-"""The same of norms."""
+"""Norms, as decode.c numbers them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """All of it. What a block has beside its weights, all have alike.
+    """A whole GPT. All blocks have the same options.
 
     Attributes:
         qk_eps: added to the mean square of queries and keys; None: they are not normed.

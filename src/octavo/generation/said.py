@@ -53,8 +53,8 @@ class Said:
 
     @torch.no_grad()
     def mix(self, logs: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
-        """(n, V) logarithms of the mixture's probabilities, from the model's own after the texts of some slots, each
-        without so many of its last tokens."""
+        """Mix into the model's log-probabilities (n, V). `places`: of each row the slot, and how many last tokens
+        to leave out."""
         slots, without = np.array(places).T
         ends = np.array(self._lengths)[slots] - without
         spans = np.stack((slots, np.maximum(0, ends - self._most), ends), axis=1)

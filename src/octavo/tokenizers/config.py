@@ -142,7 +142,7 @@ class Char(TokenizerConfig):
     trains_on: ClassVar[Literal["corpus", "train"] | None] = "corpus"
 
     def build(self, pieces: Callable[[], Iterator[str]], *, documents: bool) -> CharTokenizer:
-        """Collect the characters of the text. Raises TokenizerError when there are none."""
+        """Collect the characters of the text. Raises TokenizerError for an empty text."""
         seen = np.zeros(CODE_POINTS, bool)
         ascii = b""  # those of it that were seen: nearly always all that a piece has
         for piece in pieces():

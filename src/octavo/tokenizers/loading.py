@@ -76,7 +76,7 @@ def _restored(read: Callable[[str], bytes], folder: Path) -> Tokenizer:
 
 
 def own(kind: str) -> type[Tokenizer] | None:
-    """One of the kinds that are found without reading any options; None if it is none of them."""
+    """Find a built-in kind, without importing any options; None for another one."""
     if kind not in OWN:
         return None
     module, name = OWN[kind]
@@ -84,7 +84,7 @@ def own(kind: str) -> type[Tokenizer] | None:
 
 
 def of_a_part(kind: str) -> type[Tokenizer] | None:
-    """The kind that a recipe names; None if none has this name."""
+    """Find the kind that a recipe names; None for an unknown name."""
     from octavo.config.parts import PartOf
     from octavo.tokenizers.config import TokenizerConfig
 
