@@ -37,7 +37,7 @@ from typing import Any
 from common import finish, in_markdown, keep_row, machine, print_table, rows_in
 from octavo.auto.choose import STEPS_MEASURED, choices
 from octavo.auto.facts import LEAST, MOST, SIZE, TextFacts, readings, survey
-from octavo.auto.family import BYTES, EVALUATIONS, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
+from octavo.auto.family import BYTES, MOST_LOOKS, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.train import PILOTING
 from octavo.config import check, load_recipe
@@ -197,7 +197,7 @@ def one_text(
         for name, tree in hand.items():
             tokens = step_tokens(check(prepared(tree, 1)))
             each_look = tree["evaluation"].get("tokens") or facts.validation_tokens
-            looks = (1 + EVALUATIONS) * min(facts.validation_tokens, each_look)
+            looks = (1 + MOST_LOOKS) * min(facts.validation_tokens, each_look)
             tokens_judged = looks + facts.validation_tokens + facts.test_tokens
             steps = int(seconds / taken[name] - LOOKING * tokens_judged / tokens)
             if steps >= 20:

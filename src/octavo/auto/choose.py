@@ -12,11 +12,11 @@ import numpy as np
 
 from octavo.auto.facts import SIZE, TextFacts
 from octavo.auto.family import (
-    EVALUATIONS,
     SIZES,
     Size,
     dropout_for,
     judged_in,
+    looks_in,
     one_step_of,
     parameters_of,
     recipe_of,
@@ -25,7 +25,7 @@ from octavo.auto.law import Law
 from octavo.config.schema import ASKING
 from octavo.corpus.languages import NOTICED, name_of
 from octavo.evaluation.attribution import COUNTED
-from octavo.run.deadline import APART
+from octavo.run.deadline import APART, APART_HEARD
 from octavo.util.terminal import duration
 
 # Whether a model is worth a teacher: a training of the same model before it, from which it then learns too.
@@ -196,11 +196,14 @@ def point_of(facts: TextFacts, size: Size, steps: int) -> tuple[float, ...]:
     return parameters_of(size, facts.vocabulary), learned, facts.train_bytes
 
 
-def judging(facts: TextFacts, size: Size, each: int, step_seconds: Mapping[Size, float]) -> float:
-    """Seconds of a run's evaluations: before its first step and on its way of `each` so many tokens, and at its end of
-    both held-out splits, of the one by counting and by learning apart."""
-    validation = facts.validation_tokens
-    judged = (1 + EVALUATIONS) * min(validation, each) + validation + APART * min(COUNTED, validation)
+def judging(facts: TextFacts, size: Size, steps: int, step_seconds: Mapping[Size, float]) -> float:
+    """Seconds of the evaluations of a run of so many steps: before the first and on its way, and at its end of both
+    held-out splits, of the one by counting and by learning apart."""
+    validation, each = facts.validation_tokens, judged_in(size, steps)
+    apart = APART_HEARD if facts.mixed else APART
+    judged = (
+        (1 + looks_in(size, steps)) * min(validation, each) + validation + apart * min(COUNTED, validation)
+    )
     least, *_ = step_seconds
     counting = (COUNTING + facts.vocabulary / LARGE) * step_seconds[least] / least.step_tokens
     learning = step_seconds[size] / size.step_tokens
@@ -211,7 +214,7 @@ def steps_in(seconds: float, facts: TextFacts, size: Size, step_seconds: Mapping
     """How many steps a size can take, and judge, in so much time."""
     steps = 0
     for _ in range(2):  # the more steps, the more tokens in each look
-        looks = judging(facts, size, judged_in(size, steps), step_seconds)
+        looks = judging(facts, size, steps, step_seconds)
         steps = int((seconds - looks) / step_seconds[size])
     return steps
 
@@ -219,7 +222,7 @@ def steps_in(seconds: float, facts: TextFacts, size: Size, step_seconds: Mapping
 def least_seconds(facts: TextFacts, step_seconds: Mapping[Size, float]) -> float:
     """Of training and judging, in which there is a choice."""
     return min(
-        LEAST_STEPS * each + judging(facts, size, judged_in(size, LEAST_STEPS), step_seconds)
+        LEAST_STEPS * each + judging(facts, size, LEAST_STEPS, step_seconds)
         for size, each in step_seconds.items()
     )
 

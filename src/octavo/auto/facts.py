@@ -52,7 +52,7 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MOST_MIXING = 1.5
+MOST_MIXING = 2.0
 """What a context mixer may take, in shares of the time for reading."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
@@ -233,6 +233,7 @@ def readings(
         first = read(BYTES, mixes=False)
     is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
     if is_mixed or any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
+        task_of(first[1]).count_ahead(*first)  # while one core reads
         return [counted(*first, BYTES)]
     if first[0].train.bytes <= LONG:  # both at once
         as_bytes = Meanwhile(lambda: counted(*first, BYTES))

@@ -51,9 +51,12 @@ RECENT = 2000
 """Tokens of the text so far that are counted beside n-grams, which take the place of a context mixer where there is no
 compiler for one."""
 
-EVALUATIONS, LOOKING = 10, 0.015
-"""How often a run looks at its validation split, and at how many tokens of it for each that it learns from: judging a
-token takes about a third of the time of learning from it, so all looks together take a twentieth."""
+MOST_LOOKS, FEWEST_LOOKS, BETWEEN = 10, 4, 150_000
+"""How often a run looks at its validation split at most and at least, and tokens that it learns from between two looks:
+a context mixer hears the network at 16,000 tokens before each."""
+LOOKING = 0.15
+"""Tokens of all looks, for each that it learns from: judging a token takes about a third of the time of learning from
+it, so all looks together take a twentieth."""
 FEWEST_JUDGED, MOST_JUDGED = 8_000, 100_000
 """Tokens of a look at least and at most, if the split has them."""
 
@@ -68,9 +71,15 @@ def dropout_for(passes: float, weights_per_token: float) -> float:
     return 0.0 if worn < SOME_DROPOUT else 0.1 if worn < MORE_DROPOUT else 0.2
 
 
+def looks_in(size: Size, steps: int) -> int:
+    """How often a run of so many steps looks at its validation split on its way."""
+    return min(max(steps * size.step_tokens // BETWEEN, FEWEST_LOOKS), MOST_LOOKS)
+
+
 def judged_in(size: Size, steps: int) -> int:
     """Tokens of each look of a run that takes so many steps."""
-    return int(min(max(LOOKING * steps * size.step_tokens, FEWEST_JUDGED), MOST_JUDGED))
+    tokens = LOOKING * steps * size.step_tokens / looks_in(size, steps)
+    return int(min(max(tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
 N_GRAMS: Mapping[str, Any] = {"kind": "kneser-ney", "recent": RECENT}
@@ -129,9 +138,9 @@ def recipe_of(
                 "rest": {"learning_rate": 0.01, "weight_decay": 0.1},
             },
             "schedule": {"kind": "linear", "floor": 0.0},
-            "checkpoint_every": 1 / EVALUATIONS,
+            "checkpoint_every": 1 / looks_in(size, steps),
         },
-        "evaluation": {"every": 1 / EVALUATIONS, "tokens": judged_in(size, steps)},
+        "evaluation": {"every": 1 / looks_in(size, steps), "tokens": judged_in(size, steps)},
         "sampling": {"tokens": 500},
     }
 

@@ -474,6 +474,21 @@ def held_out_blocks(starts: np.ndarray, size: int, *, share: float, context: int
     return held if inside and held.sum() < size - context else None
 
 
+def held_out_end(
+    starts: np.ndarray, size: int, *, share: float, most: int, context: int
+) -> np.ndarray | None:
+    """(N,) where the end of a text is held out: about a `share` of it, and about `most` tokens at most, from the
+    beginning of a document on where documents are short. None for a text too short to hold a window of `context` + 1
+    out. `starts`, `size`: as above."""
+    wanted = max(min(int(share * size), most), context + 1)
+    if 2 * wanted > size:
+        return None
+    begin = _snapped(np.append(starts.astype(np.int64), size), size - wanted, wanted)
+    held = np.zeros(size, bool)
+    held[min(begin, size - context - 1) :] = True
+    return held
+
+
 def _snapped(borders: np.ndarray, place: int, length: int) -> int:
     """The nearest border of documents, if it is less than half a block away; else the place itself."""
     after = int(np.searchsorted(borders, place))

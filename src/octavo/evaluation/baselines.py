@@ -49,9 +49,10 @@ def baselines(
     validation_text: Path,
     limit: int = LIMIT,
     report: Callable[[str], None] | None = None,
+    mixes: bool = True,
 ) -> dict[str, Baseline]:
     """All baselines by name: uniform, unigram, bigram, trigram, ngram, mixing, gzip, xz, xz_given_train; `mixing` only
-    where there is a C compiler.
+    where there is a C compiler, and where it `mixes`.
 
     `train`, `validation`: token ids below `vocab_size`; memory maps are read in parts. `validation_bytes`:
     size of the text behind `validation`, for bits per byte. The texts are files, read as streams.
@@ -82,7 +83,7 @@ def baselines(
         there = min(order, len(losses))
         add(name, float(losses[there - 1]), order=there)
     add("ngram", float(losses[best - 1]), order=best)
-    if compiled() is not None:
+    if mixes and compiled() is not None:
         say("baselines: context mixing")
         reached |= mixing(train_text, validation_text)
     say("baselines: gzip and xz")

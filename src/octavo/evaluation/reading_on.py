@@ -19,9 +19,10 @@ from torch import nn
 from octavo.data.batch import Batch
 from octavo.evaluation.score import score
 from octavo.ngram.codes import CODE
-from octavo.ngram.mixing import COPYING, READING, ContextMixing
+from octavo.ngram.mixing import COPYING, ContextMixing
 from octavo.ngram.mixing_counts import Mixer, MixingCounts
 from octavo.training.objective import Objective, PerToken
+from octavo.util.threads import Meanwhile
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,20 @@ class ReadOn:
         }
 
 
-def seconds_to_read_on(model: nn.Module, splits: Iterable[np.ndarray]) -> float:
-    """About how long it takes to read on, once, in each of some splits' tokens; nothing where no mixer counts."""
+def seconds_to_read_on(model: nn.Module, validation: np.ndarray, test: np.ndarray | None) -> float:
+    """About how long it takes here to read on in the tokens of a validation split, by all and by the counts alone, and
+    for an audit in those of a test split, before which the counts alone read the other again; both read at once.
+    Nothing where no mixer counts."""
     counts = getattr(model, "counts", None)
     if not isinstance(counts, MixingCounts) or not isinstance(mixer := counts.tables, ContextMixing):
         return 0.0
-    units = (int(mixer.codes.lengths[np.asarray(tokens)].sum(dtype=np.int64)) for tokens in splits)
-    return sum(2 * (READING * each + COPYING * len(mixer.memory)) for each in units)
+    units = [
+        int(mixer.codes.lengths[np.asarray(each)].sum(dtype=np.int64))
+        for each in (validation, test)
+        if each is not None
+    ]
+    copies = 2 * len(units) * COPYING * len(mixer.memory)
+    return copies + mixer.unit_seconds * (sum(units) + (units[0] if len(units) > 1 else 0))
 
 
 def said(found: Mapping[str, Any]) -> str:
@@ -105,12 +113,17 @@ class Heard:
             return None
         end = int(np.flatnonzero(self.places)[-1]) + 1
         tokens, there, units = self.tokens[:end], self.places[:end], self.units
-        both, alone = self.counts.tables, self.counts.alone
-        if earlier is not None:
-            both, alone = earlier.after(), alone.copy(more=earlier.units)
-            alone.read(earlier.tokens)
-        both, alone = both.copy(more=units), alone.copy(more=units)
-        nats = [mixer.read(tokens, *told) for mixer, told in ((both, (self.heard[:end],)), (alone, ()))]
+        counts_alone, before = self.counts.alone, 0 if earlier is None else earlier.units
+
+        def by_counts() -> np.ndarray:
+            alone = counts_alone.copy(more=before + units)
+            if earlier is not None:
+                alone.read(earlier.tokens)
+            return alone.read(tokens)
+
+        alone = Meanwhile(by_counts)
+        both = (self.counts.tables if earlier is None else earlier.after()).copy(more=units)
+        nats = both.read(tokens, self.heard[:end]), alone.result()
         if end == len(self.tokens) and earlier is None:
             self.counts.read_on = self._key(), both, self
         total, by_counts = (float(each[there].astype(np.float64).sum()) for each in nats)

@@ -168,6 +168,10 @@ class ModelConfig(PartConfig):
         that is new to it."""
         return 0.0
 
+    def held_out_of(self, starts: np.ndarray, size: int) -> np.ndarray | None:
+        """(N,) which of a training text's N = `size` tokens these are, if any; `starts`: where its documents begin."""
+        return None
+
     @property
     def gate_share(self) -> float:
         """Share of each batch that comes from what is held out, for a gate that learns step by step with the

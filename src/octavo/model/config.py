@@ -133,6 +133,9 @@ class GPTConfig(ModelConfig):
     def held_out(self) -> float:
         return self.counts.held_out
 
+    def held_out_of(self, starts: np.ndarray, size: int) -> np.ndarray | None:
+        return self.counts.held_out_of(starts, size, context=self.context)
+
     @property
     def gate_share(self) -> float:
         return self.counts.gate_share

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import threading
+import time
+import weakref
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,8 +25,15 @@ WINDOW = 256
 """Units before a position that its prediction depends on, as in mixing.c."""
 ALIGNED = 64
 """Bytes: a line of a processor's cache."""
+SPARES, ROOM = 2, 1 << 21
+"""How much memory of copies that nobody holds any more is kept, for new pages take ten times as long as filling them;
+and the bytes by which it may be too large for the next copy, which reads another text on."""
+_spare: list[mmap.mmap] = []
+_spare_lock = threading.RLock()  # a copy may be collected while the next one is made
 READING, COPYING = 5e-6, 0.5e-9
 """Seconds, on a slow processor, for each unit that is read, and for each byte of memory that is copied."""
+TELLING = 50_000
+"""Units that tell what one takes here."""
 
 
 class VocabularyStruct(ctypes.Structure):
@@ -76,6 +86,7 @@ class ContextMixing:
 
     Attributes:
         nats: whoever has it read a text may keep here what `read` gave.
+        unit_seconds: that each unit of the last longer text took here.
     """
 
     def __init__(self, codes: Codes, *, capacity: int) -> None:
@@ -83,7 +94,7 @@ class ContextMixing:
         size = native.mixing_bytes(capacity)
         if size < 0:
             raise MemoryError(f"there is no memory for {capacity:,} units")
-        self.codes, self.capacity, self.length = codes, capacity, 0
+        self.codes, self.capacity, self.length, self.unit_seconds = codes, capacity, 0, READING
         self.nats = np.zeros(0, np.float32)
         self.memory = _zeros(size)
         self.weights = _zeros(4 * native.mixing_weights()).view(np.float32)
@@ -98,9 +109,11 @@ class ContextMixing:
         tokens, nats = np.ascontiguousarray(tokens, np.int32), np.empty(len(tokens), np.float32)
         units = int(self.codes.lengths[tokens].sum(dtype=np.int64))
         self._refuse(units)
-        told = None if heard is None else _address(heard)
+        told, began = None if heard is None else _address(heard), time.monotonic()
         _whole(_native().mixing_read(*self._own(), _address(tokens), len(tokens), told, _address(nats)))
         self.length += units
+        if units >= TELLING:
+            self.unit_seconds = (time.monotonic() - began) / units
         return nats
 
     def hear(self, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
@@ -164,7 +177,7 @@ class ContextMixing:
     def copy(self, more: int = 0) -> Self:
         """Another that knows the same, and may read so many units more."""
         made = self.weighing(self.weights)
-        made.memory = _zeros(len(self.memory) + more)
+        made.memory = _borrowed(len(self.memory) + more)
         made.memory[: len(self.memory)] = self.memory
         made.capacity += more
         _native().mixing_widen(_address(made.memory), more)
@@ -197,6 +210,7 @@ def _again(
 ) -> ContextMixing:
     made = object.__new__(ContextMixing)
     made.codes, made.capacity, made.length, made.nats = codes, capacity, length, np.zeros(0, np.float32)
+    made.unit_seconds = READING
     made.memory, made.weights = _zeros(len(memory)), _zeros(weights.nbytes).view(np.float32)
     made.memory[:], made.weights[:] = memory, weights
     made._vocabulary = VocabularyStruct.of(codes)
@@ -209,10 +223,31 @@ def _zeros(size: int) -> np.ndarray:
         room = np.zeros(size + ALIGNED, np.uint8)
         skipped = -room.ctypes.data % ALIGNED
         return room[skipped : skipped + size]
+    return np.frombuffer(_pages(size), np.uint8)
+
+
+def _borrowed(size: int) -> np.ndarray:
+    """Bytes that hold anything, for a copy; who asks next gets them again, once nobody holds them."""
+    with _spare_lock:
+        fitting = (at for at, each in enumerate(_spare) if size <= len(each) <= size + 2 * ROOM)
+        memory = None if (at := next(fitting, None)) is None else _spare.pop(at)
+    if memory is None:
+        memory = _pages(size + ROOM)
+    array = np.frombuffer(memory, np.uint8)
+    weakref.finalize(array, _give_back, memory)
+    return array[:size]
+
+
+def _give_back(memory: mmap.mmap) -> None:
+    with _spare_lock:
+        _spare[:] = [*_spare[1 - SPARES :], memory]
+
+
+def _pages(size: int) -> mmap.mmap:
     memory = mmap.mmap(-1, size)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
+    return memory
 
 
 def _address(array: np.ndarray) -> int:

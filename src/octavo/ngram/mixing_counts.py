@@ -2,10 +2,10 @@
 network says.
 
 What the network says of each bit is one more input of the mixer (see mixing.c), and how much it is worth is learned as
-all weights of the mixer are: from text that is new to both. So a small part of the training text is held out from the
-network, and the mixer reads it last, and hears the network there; only the weights that it has then are kept, for
-what it counts depends on the text alone. The network learns by itself. What a new text has said so far, which the mixer
-does not learn where it is not read on, is mixed in after it (see recent.py).
+all weights of the mixer are: from text that is new to both. So the end of the training text is held out from the
+network. The mixer, which reads all of the text in its order, hears the network there, and only the weights that it has
+then are kept, for what it counts depends on the text alone. The network learns by itself. What a new text has said so
+far, which the mixer does not learn where it is not read on, is mixed in after it (see recent.py).
 
 B batch, T positions, C width, V vocabulary, N positions of all rows.
 """
@@ -24,6 +24,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from octavo.config.parts import register
+from octavo.data.batches import held_out_end
 from octavo.errors import CorpusError
 from octavo.ngram.codes import CODE, MOST_SYMBOLS, UNITS, Codes
 from octavo.ngram.gate import fit_recent
@@ -99,7 +100,7 @@ class MixingCounts(CountedText):
         learned: bool = False,
         spelt: Spelt | None = None,
     ) -> None:
-        """What is held out is read last."""
+        """What is held out is read last, as it stands in the text."""
         tokens = np.asarray(tokens)
         if len(tokens) < FEWEST:
             raise CorpusError(
@@ -341,8 +342,10 @@ class MixingCountsConfig(CountsConfig):
 
     kind: Literal["mixing"] = "mixing"
     takes_segments: ClassVar[bool] = True
+    reads_on: ClassVar[bool] = True
     share: float = Field(0.04, gt=0, lt=0.5)
-    """Share of the training text that the network does not learn from, so that the mixer can learn what it is worth."""
+    """Share of the training text, at its end, that the network does not learn from, so that the mixer can learn what it
+    is worth; of a long text some 16,000 tokens."""
     recent: int = Field(2000, ge=0, le=MOST_RECENT)
     """Tokens of the text so far that are counted too where the mixer does not read on; 0: none."""
 
@@ -353,6 +356,10 @@ class MixingCountsConfig(CountsConfig):
     @property
     def held_out(self) -> float:
         return self.share
+
+    def held_out_of(self, starts: np.ndarray, size: int, *, context: int) -> np.ndarray | None:
+        """The end of the text, so that the mixer reads it in its order."""
+        return held_out_end(starts, size, share=self.share, most=MOST_HEARD, context=context)
 
     @property
     def gate_share(self) -> float:

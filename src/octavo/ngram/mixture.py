@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from octavo.config.parts import PartConfig, register
+from octavo.data.batches import held_out_blocks
 from octavo.errors import CorpusError
 from octavo.ngram.gate import HeldOut, best_weights, fit, fit_recent
 from octavo.ngram.kernel import MOST_HIDDEN, Table, Tables, table_bytes
@@ -470,6 +471,9 @@ def tables_of(counted: KneserNey) -> Tables:
 class CountsConfig(PartConfig):
     """Base of the kinds."""
 
+    reads_on: ClassVar[bool] = False
+    """Whether what counts can go on learning in the text that it is judged by (`evaluation.reading_on`)."""
+
     @property
     def before(self) -> int:
         return 0
@@ -478,6 +482,11 @@ class CountsConfig(PartConfig):
     def held_out(self) -> float:
         """See `ModelConfig.held_out`."""
         return 0.0
+
+    def held_out_of(self, starts: np.ndarray, size: int, *, context: int) -> np.ndarray | None:
+        """See `ModelConfig.held_out_of`: here blocks all over the text."""
+        share = self.held_out
+        return held_out_blocks(starts, size, share=share, context=context) if share else None
 
     @property
     def gate_share(self) -> float:

@@ -18,7 +18,6 @@ import torch
 from octavo.config import Recipe
 from octavo.config.parts import LARGEST, MOST
 from octavo.data.batch import Batch
-from octavo.data.batches import held_out_blocks
 from octavo.errors import InputError
 from octavo.evaluation.sizing import TOO_MANY_PARAMETERS_PER_TOKEN
 from octavo.model.base import LanguageModel, ModelConfig, build_model
@@ -402,8 +401,7 @@ def made_up_text(recipe: Recipe, vocab_size: int) -> tuple[np.ndarray, np.ndarra
     pieces = random.integers(0, vocab_size, (PIECES, PIECE), np.int32)
     size = max(MADE_UP, 4 * (context + 1))
     text = pieces[random.choice(PIECES, size // PIECE, p=often / often.sum())].reshape(-1)
-    held_out = held_out_blocks(np.zeros(1, np.int64), len(text), share=recipe.model.held_out, context=context)
-    return text, held_out
+    return text, recipe.model.held_out_of(np.zeros(1, np.int64), len(text))
 
 
 def with_counts(batch: Batch[np.ndarray], text: np.ndarray, rows: int, *, before: int) -> Batch[np.ndarray]:

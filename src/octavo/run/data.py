@@ -23,7 +23,6 @@ from octavo.data.batches import (
     Batches,
     HeldOutWindows,
     Stream,
-    held_out_blocks,
     part,
     with_earlier,
     with_held_out,
@@ -270,10 +269,7 @@ def stream_of(split: Split, recipe: Recipe, tokenizer: Tokenizer, *, rows: int =
 
 def held_out_of(recipe: Recipe, dataset: Dataset) -> np.ndarray | None:
     """Which tokens of the training split the network does not learn from (`ModelConfig.held_out`), if any."""
-    share, train = recipe.model.held_out, dataset.train
-    if not share:
-        return None
-    return held_out_blocks(train.starts, len(train.tokens), share=share, context=recipe.model.context)
+    return recipe.model.held_out_of(dataset.train.starts, len(dataset.train.tokens))
 
 
 def held_out_rows(recipe: Recipe, held_out: np.ndarray | None) -> int:

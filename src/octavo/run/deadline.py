@@ -73,12 +73,12 @@ TOLERANCE = 0.01
 """Of all steps: a smaller difference changes nothing."""
 MOST_JUDGING = 0.4
 """Of the time that a session has, what is kept for judging at most: one slow look must not end a training."""
-IN_FLOAT32, APART = 2, 2
+IN_FLOAT32, APART, APART_HEARD = 2, 2, 0.6
 """How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
-counting and learning are told apart."""
+counting and learning are told apart; and where the network was heard already, which need not be asked again."""
 RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
-LAST, AS_BEFORE = 3.0, 1.5
+LAST, AS_BEFORE = 1.5, 1.5
 """Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
 
 
@@ -224,13 +224,14 @@ def end_of(recipe: Recipe, console: Console, before: float) -> float:
     return console.started - before + 60 * recipe.training.minutes
 
 
-def judged_at_the_end(dataset: Dataset, precision: str) -> int:
-    """Tokens that are judged after the training, as many as take the same time on the way."""
+def judged_at_the_end(dataset: Dataset, precision: str, *, is_heard: bool = False) -> float:
+    """Tokens that are judged after the training, as many as take the same time on the way. `is_heard`: by a context
+    mixer."""
     from octavo.evaluation.attribution import judged_twice
 
     test = 0 if dataset.test is None else len(dataset.test.tokens)
-    slower = 1 if precision == "float32" else IN_FLOAT32
-    return len(dataset.validation.tokens) + APART * judged_twice(dataset.validation) + slower * test
+    slower, apart = 1 if precision == "float32" else IN_FLOAT32, APART_HEARD if is_heard else APART
+    return len(dataset.validation.tokens) + apart * judged_twice(dataset.validation) + slower * test
 
 
 def ending(prepared: float) -> float:

@@ -29,9 +29,10 @@ from octavo.util.records import json_text, plain
 
 def finish(
     folder: RunFolder, dataset: Dataset, runtime: Runtime, console: Console, *, earlier: float = 0.0
-) -> None:
-    """Evaluate, sample, report: writes evaluation.json, samples/ and report/. `earlier`: seconds of sessions before."""
-    run = Run.open(folder.path, checkpoint="best")
+) -> Run:
+    """Evaluate, sample, report: writes evaluation.json, samples/ and report/; returns the run, whose counts have read
+    the validation split on. `earlier`: seconds of sessions before."""
+    run = Run.open(folder.path, checkpoint="best", dataset=dataset)
     task, model = task_of(run.config), run.model.to(runtime.device)
     with console.working("evaluating", None):
         evaluation, written = evaluate_own(run, dataset, runtime, console)
@@ -62,6 +63,8 @@ def finish(
     if run.config.test and not is_to_be_audited(manifest, run.config) and not of_result(manifest, result):
         looks = command("octavo", "eval", folder.path, "--test")
         console.say(f"the result, on the split that was kept out of everything: {looks}")
+    model.to("cpu")
+    return run
 
 
 def finish_diverged(

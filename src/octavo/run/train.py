@@ -167,7 +167,7 @@ def train_in(
                 from octavo.run.finish import finish  # with all that a page needs
 
                 alone = replace(training.runtime, world=ALONE)
-                finish(folder, training.dataset, alone, console, earlier=trainer.earlier)
+                return finish(folder, training.dataset, alone, console, earlier=trainer.earlier)
     return Run.open(folder.path, dataset=training.dataset)
 
 
@@ -372,9 +372,8 @@ def reserve_for_the_end(training: Training, prepared: float) -> float | None:
 
     explaining = seconds_to_explain(recipe) if holds_model(recipe, dataset.tokenizer) else 0.0
     task_of(recipe).find_baselines(dataset, recipe, training.console)
-    validation, *test = (split.tokens for split in (dataset.validation, dataset.test) if split is not None)
-    # An audit on the test split reads the validation split first, if it is not held any more.
-    reading_on = seconds_to_read_on(training.model, (validation, *((validation, *test) if test else ())))
+    test = None if dataset.test is None else dataset.test.tokens
+    reading_on = seconds_to_read_on(training.model, dataset.validation.tokens, test)
     return ending(prepared) + explaining + reading_on
 
 

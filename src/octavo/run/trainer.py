@@ -388,7 +388,9 @@ class Trainer:
         self._mark = (self._clock, self.progress.tokens)
         if self.clock is not None:
             each = (self._clock - began) / result.tokens
-            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision))
+            counts = getattr(self.recipe.model, "counts", None)
+            is_heard = counts is not None and counts.reads_on
+            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision, is_heard=is_heard))
         return result
 
     def evaluate(self, info: StepInfo) -> None:

@@ -195,7 +195,7 @@ class WatchfulCrew(Crew):
 
     def _alone_from_the_start(self, step: int) -> str:
         ratio = self._timed(self.most, SHORT) / self._timed(1, SHORT)
-        if ratio < 2 * CLEARLY:
+        if 1 <= ratio < 2 * CLEARLY:  # in doubt
             ratio = self._timed(self.most) / self._timed(1)
         if ratio < CLEARLY:
             self._look = min(2 * self._look, SELDOM)

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.data.batch import Batch
-from octavo.data.batches import Alone, HeldOutWindows, held_out_blocks, part, with_earlier, with_held_out
+from octavo.data.batches import (
+    Alone,
+    HeldOutWindows,
+    held_out_blocks,
+    held_out_end,
+    part,
+    with_earlier,
+    with_held_out,
+)
 
 ONE = np.zeros(1, np.uint64)
 
@@ -51,6 +59,27 @@ def test_short_documents_are_held_out_whole() -> None:
     assert held is not None
     by_document = held.reshape(-1, 250)
     assert (by_document.all(axis=1) | ~by_document.any(axis=1)).all()
+
+
+@given(
+    size=st.integers(1, 30_000),
+    share=st.floats(0.01, 0.49),
+    most=st.integers(1, 20_000),
+    context=st.integers(1, 300),
+    document=st.integers(1, 4000),
+)
+def test_the_end_is_held_out_in_one_piece(
+    size: int, share: float, most: int, context: int, document: int
+) -> None:
+    starts = np.arange(0, size, document).astype(np.uint64)
+    held = held_out_end(starts, size, share=share, most=most, context=context)
+    wanted = max(min(int(share * size), most), context + 1)
+    if held is None:
+        assert 2 * wanted > size
+        return
+    begin = size - int(held.sum())
+    assert held[begin:].all() and not held[:begin].any() and context < size - begin <= 1.5 * wanted + 1
+    assert begin in (size - wanted, size - context - 1) or begin in starts
 
 
 @pytest.mark.parametrize("size", [1, 64, 129])

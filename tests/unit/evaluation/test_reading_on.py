@@ -14,7 +14,7 @@ from octavo.evaluation.reading_on import reading_on, said, seconds_to_read_on
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.ngram.mixing import compiled
+from octavo.ngram.mixing import READING, compiled
 from octavo.training.objective import NEXT_TOKEN
 from unit.model import preferences
 
@@ -67,12 +67,13 @@ def test_it_is_the_mixer_before_each_token_by_itself() -> None:
 
 def test_what_reading_on_takes_grows_with_what_is_read() -> None:
     found = model()
-    once, twice, more = (
-        seconds_to_read_on(found, splits)
-        for splits in ([text(900, 1)], [text(900, 1)] * 2, [text(90_000, 1)])
-    )
-    assert 0 < once < more and twice == pytest.approx(2 * once)
-    assert seconds_to_read_on(model("none"), [text(900, 1)]) == 0
+    small, large = text(900, 1), text(90_000, 1)
+    once, more = (seconds_to_read_on(found, each, None) for each in (small, large))
+    audited, empty = (seconds_to_read_on(found, small, each) for each in (small, small[:0]))
+    assert 0 < once < more and once < empty < audited
+    # Two mixers read at once, of which each has to be copied; one reads the validation split before the test split.
+    assert audited == pytest.approx(2 * once + READING * len(small))
+    assert seconds_to_read_on(model("none"), small, small) == 0
 
 
 def test_a_text_that_says_things_twice_is_known_the_second_time_and_the_model_stays_as_it_was() -> None:

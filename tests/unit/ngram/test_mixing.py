@@ -163,6 +163,23 @@ def test_a_text_may_be_read_in_pieces() -> None:
     np.testing.assert_array_equal(whole.memory, pieces.memory)
 
 
+def test_a_copy_in_memory_that_another_one_had_is_the_same() -> None:
+    capacity = 60_000  # pages of their own
+    model = ContextMixing(Codes.of_bytes(), capacity=capacity)
+    model.read(TEXT)
+    noise = np.random.default_rng(0).integers(256, size=2_000).astype(np.uint8)
+    fresh = model.copy(more=5_000)
+    expected = fresh.read(noise)
+    kept = fresh.memory.ctypes.data
+    del fresh
+    other = model.copy(more=100)
+    assert other.memory.ctypes.data == kept, "it is filled, not made"
+    np.testing.assert_array_equal(other.read(noise[:100]), expected[:100])
+    another = model.copy(more=5_000)
+    assert another.memory.ctypes.data != kept, "the other one is still held"
+    np.testing.assert_array_equal(another.read(noise), expected)
+
+
 def test_predicting_leaves_it_as_it_was_and_a_copy_is_another() -> None:
     model = ContextMixing(Codes.of_bytes(), capacity=len(TEXT) + 100)
     model.read(TEXT)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import octavo
 from octavo.config import check
 from octavo.data import Dataset
 from octavo.errors import CorpusError
+from octavo.ngram.mixing import compiled
 from octavo.run.data import build_dataset
+from octavo.run.evaluate import heard_of
 from octavo.tasks.text import baselines as counting
 from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead
 from octavo.util.console import Console
@@ -65,6 +69,29 @@ def test_another_split_or_tokenizer_does_not_take_them(text: Path, counted: list
     assert len(counting._ahead) == 1
     cached_baselines(dataset, recipe, QUIET)
     assert sorted(counted) == ["test.txt", "validation.txt", "validation.txt"]
+
+
+@pytest.mark.skipif(compiled() is None, reason="there is no C compiler")
+def test_a_models_own_mixer_is_the_baseline_and_another_model_has_it_counted(
+    text: Path, counted: list[str], tmp_path: Path
+) -> None:
+    settings = {"model": RECIPE["model"] | {"counts": {"kind": "mixing", "share": 0.2}}}
+    dataset, mixing = dataset_of(text, **settings)
+    plain = dataset_of(text)[1]
+    count_ahead(dataset, mixing)
+    assert "mixing" not in cached_baselines(dataset, mixing, QUIET)
+    run = octavo.train(mixing, out=tmp_path / "run", quiet=True)
+    evaluation = json.loads((run.path / "evaluation.json").read_text())
+    own = evaluation["baselines"]["mixing"]
+    assert own["bits_per_byte"] == evaluation["reading_on"]["alone_bits_per_byte"] and own["loss"] is None
+    assert counted == ["validation.txt"]
+    again = heard_of(run.model, dataset.validation)
+    assert again is not None and again.known() is not None, "whoever audits the run need not score it anew"
+    beside = cached_baselines(dataset, plain, QUIET)
+    assert beside["mixing"].bits_per_byte == pytest.approx(own["bits_per_byte"], abs=0.01)
+    assert len(counted) == 2
+    assert cached_baselines(dataset, plain, QUIET) == beside and len(counted) == 2
+    assert cached_baselines(dataset, mixing, QUIET) == beside and len(counted) == 2
 
 
 def test_an_error_in_the_thread_is_raised_where_they_are_asked_for(

@@ -58,6 +58,13 @@ def test_looks_in_vain_become_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.timed == [2, 1, 2, 1] * 5  # after 3, 9, 21, 45 and 93 seconds
 
 
+def test_where_all_threads_are_faster_a_moment_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, share=0.5)
+    machine.seconds = {2: 0.5, 1: 0.6}
+    assert machine.steps(1, 10) == [] and machine.changes == []
+    assert machine.timed == [2, 1] * 2  # after 3 and 9 seconds
+
+
 def test_others_that_come_later_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, share=0.95)
     machine.steps(1, 30)

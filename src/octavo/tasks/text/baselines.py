@@ -11,6 +11,7 @@ from octavo.errors import CheckpointError, StorageError
 from octavo.evaluation.baselines import baselines
 from octavo.evaluation.result import Baseline, Baselines
 from octavo.evaluation.stored import Baselines as StoredBaselines
+from octavo.ngram.mixing import compiled
 from octavo.task import own_baselines
 from octavo.tokenizers import Tokenizer
 from octavo.util.console import Console
@@ -28,20 +29,22 @@ def count_ahead(dataset: Dataset, recipe: Recipe) -> None:
     if _kept(dataset).is_file() or not recipe.objective.unit.text:
         return
     train, split, tokenizer, quiet = dataset.train, dataset.validation, dataset.tokenizer, Console(quiet=True)
-    key = _key(train, split, tokenizer)
+    key = _key(train, split, tokenizer, recipe)
     if key not in _ahead:
-        _ahead[key] = Meanwhile(lambda: _counted(train, split, tokenizer, quiet))
+        _ahead[key] = Meanwhile(lambda: _counted(train, split, tokenizer, recipe, quiet))
 
 
 def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> Baselines:
-    """The baselines of a dataset; those of a loss in nats of text are computed once and kept next to it."""
+    """The baselines of a dataset; those of a loss in nats of text are computed once and kept next to it. Beside a model
+    that has a context mixer of its own none is counted: it is that baseline where it reads on by itself."""
     path, sides = _kept(dataset), (dataset.train, dataset.validation)
     if not recipe.objective.unit.text:
         return baselines_beside(*sides, dataset.tokenizer, recipe, console)
-    try:
-        return {name: Baseline.of(one) for name, one in read_record(path, StoredBaselines).items()}
-    except CheckpointError:
-        counted = baselines_beside(*sides, dataset.tokenizer, recipe, console)
+    with suppress(CheckpointError):
+        kept = {name: Baseline.of(one) for name, one in read_record(path, StoredBaselines).items()}
+        if _reads_on(recipe) or "mixing" in kept or compiled() is None:
+            return kept
+    counted = baselines_beside(*sides, dataset.tokenizer, recipe, console)
     with suppress(StorageError):  # a cache is not worth failing for
         replace_text(path, json_text({name: one.as_dict() for name, one in counted.items()}))
     return counted
@@ -55,13 +58,13 @@ def baselines_beside(
     """
     if not recipe.objective.unit.text:
         return own_baselines(recipe, train, split, tokenizer)
-    ahead = None if train is None else _ahead.pop(_key(train, split, tokenizer), None)
-    counted = _counted(train or split, split, tokenizer, console) if ahead is None else ahead.result()
+    ahead = None if train is None else _ahead.pop(_key(train, split, tokenizer, recipe), None)
+    counted = _counted(train or split, split, tokenizer, recipe, console) if ahead is None else ahead.result()
     untaught = ("uniform", "gzip", "xz")
     return {name: one for name, one in counted.items() if train is not None or name in untaught}
 
 
-def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console) -> Baselines:
+def _counted(train: Split, split: Split, tokenizer: Tokenizer, recipe: Recipe, console: Console) -> Baselines:
     return baselines(
         train.tokens,
         split.tokens,
@@ -70,12 +73,19 @@ def _counted(train: Split, split: Split, tokenizer: Tokenizer, console: Console)
         train_text=train.text_path,
         validation_text=split.text_path,
         report=console.say,
+        mixes=not _reads_on(recipe),
     )
+
+
+def _reads_on(recipe: Recipe) -> bool:
+    counts = getattr(recipe.model, "counts", None)
+    return counts is not None and counts.reads_on
 
 
 def _kept(dataset: Dataset) -> Path:
     return dataset.folder / "baselines.json"
 
 
-def _key(train: Split, split: Split, tokenizer: Tokenizer) -> tuple[str, ...]:
-    return str(train.text_path), str(split.text_path), tokenizer.fingerprint()
+def _key(train: Split, split: Split, tokenizer: Tokenizer, recipe: Recipe) -> tuple[str, ...]:
+    places = str(train.text_path), str(split.text_path)
+    return *places, tokenizer.fingerprint(), str(_reads_on(recipe))

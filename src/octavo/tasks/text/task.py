@@ -14,7 +14,7 @@ from octavo.data import Dataset, Split, prepare_text
 from octavo.evaluation import attribution
 from octavo.evaluation.attribution import Attribution, credit, heard, judged_twice
 from octavo.evaluation.reading_on import said as said_of_reading
-from octavo.evaluation.result import Baselines, Figures, Finding, Standing
+from octavo.evaluation.result import Baseline, Baselines, Figures, Finding, Standing
 from octavo.evaluation.samples import STORIES, GeneratedTexts, amount, text_metrics, write
 from octavo.evaluation.sentences import against_source
 from octavo.generation import Engine, Prompt, TextRequest, in_order
@@ -77,8 +77,9 @@ class TextTask(Task):
             sides, beside = (context.train, context.split), {}
             if not context.alone:
                 beside = baselines_beside(*sides, context.tokenizer, recipe, context.console)
+                beside = with_mixing(beside, learned_on)
             return Standing(beside, () if learned_on is None else (learned_on,))
-        beside = cached_baselines(dataset, recipe, context.console)
+        beside = with_mixing(cached_baselines(dataset, recipe, context.console), learned_on)
         counted, floor = who_predicts(model, context, dataset), self.floor(dataset, recipe)
         findings = [] if counted is None else [Finding("counted", counted)]
         if learned_on is not None:
@@ -221,6 +222,13 @@ def while_reading(context: EvaluationContext) -> Finding | None:
         return None
     reached = context.heard.read(context.earlier)
     return None if reached is None else Finding("reading_on", reached.as_dict(context.split.bytes))
+
+
+def with_mixing(beside: Baselines, learned_on: Finding | None) -> Baselines:
+    """The baselines with the model's own context mixer, which reads on by itself, if it has one."""
+    if learned_on is None:
+        return beside
+    return {**beside, "mixing": Baseline(None, learned_on.value["alone_bits_per_byte"])}
 
 
 def who_predicts(model: LanguageModel, context: EvaluationContext, dataset: Dataset) -> Attribution | None:
