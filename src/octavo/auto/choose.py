@@ -199,7 +199,7 @@ def point_of(facts: TextFacts, size: Size, steps: int) -> tuple[float, ...]:
 def judging(facts: TextFacts, size: Size, steps: int, step_seconds: Mapping[Size, float]) -> float:
     """Seconds of the evaluations of a run of so many steps: before the first and on its way, and at its end of both
     held-out splits, of the one by counting and by learning apart."""
-    validation, each = facts.validation_tokens, judged_in(size, steps)
+    validation, each = facts.validation_tokens, judged_in(size, steps, mixes=facts.mixed)
     apart = APART_HEARD if facts.mixed else APART
     judged = (
         (1 + looks_in(size, steps)) * min(validation, each) + validation + apart * min(COUNTED, validation)

@@ -54,9 +54,9 @@ compiler for one."""
 MOST_LOOKS, FEWEST_LOOKS, BETWEEN = 10, 4, 150_000
 """How often a run looks at its validation split at most and at least, and tokens that it learns from between two looks:
 a context mixer hears the network at 16,000 tokens before each."""
-LOOKING = 0.15
+LOOKING, LOOKING_MIXED = 0.15, 0.05
 """Tokens of all looks, for each that it learns from: judging a token takes about a third of the time of learning from
-it, so all looks together take a twentieth."""
+it, and where a context mixer counts about all of it, so all looks together take a twentieth."""
 FEWEST_JUDGED, MOST_JUDGED = 8_000, 100_000
 """Tokens of a look at least and at most, if the split has them."""
 
@@ -76,9 +76,9 @@ def looks_in(size: Size, steps: int) -> int:
     return min(max(steps * size.step_tokens // BETWEEN, FEWEST_LOOKS), MOST_LOOKS)
 
 
-def judged_in(size: Size, steps: int) -> int:
-    """Tokens of each look of a run that takes so many steps."""
-    tokens = LOOKING * steps * size.step_tokens / looks_in(size, steps)
+def judged_in(size: Size, steps: int, *, mixes: bool) -> int:
+    """Tokens of each look of a run that takes so many steps; `mixes`: a context mixer counts."""
+    tokens = (LOOKING_MIXED if mixes else LOOKING) * steps * size.step_tokens / looks_in(size, steps)
     return int(min(max(tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
@@ -140,7 +140,7 @@ def recipe_of(
             "schedule": {"kind": "linear", "floor": 0.0},
             "checkpoint_every": 1 / looks_in(size, steps),
         },
-        "evaluation": {"every": 1 / looks_in(size, steps), "tokens": judged_in(size, steps)},
+        "evaluation": {"every": 1 / looks_in(size, steps), "tokens": judged_in(size, steps, mixes=mixes)},
         "sampling": {"tokens": 500},
     }
 

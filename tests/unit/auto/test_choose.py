@@ -61,8 +61,8 @@ def test_judging_takes_its_part_of_the_time() -> None:
     assert choices(FACTS, SPEEDS, 1.01 * least, made_up())
     assert not choices(FACTS, SPEEDS, 0.99 * least, made_up())
     unjudged = replace(FACTS, validation_tokens=0, test_tokens=0)
-    each = {one.size: one.most_steps for one in choices(unjudged, SPEEDS, 600, made_up())}
-    for one in choices(FACTS, SPEEDS, 600, made_up()):
+    each = {one.size: one.most_steps for one in choices(unjudged, SPEEDS, 1000, made_up())}
+    for one in choices(FACTS, SPEEDS, 1000, made_up()):
         # Of a step's time for as many tokens: 0.3, eleven times one split, 1.6 times at the end, and 0.5 of the other;
         # for counting 0.3 of the smallest size's, and a 25,000th for each token of the vocabulary.
         step, smallest = SPEEDS[one.size] / one.size.step_tokens, SPEEDS[SIZES[0]] / SIZES[0].step_tokens
@@ -76,15 +76,18 @@ def test_a_large_vocabulary_takes_longer_to_judge() -> None:
 
 
 def test_all_looks_together_take_a_twentieth_of_a_short_training() -> None:
-    long = replace(FACTS, validation_tokens=10**6)
-    for one in choices(long, SPEEDS, 3000, made_up()):
-        each = one.recipe()["evaluation"]["tokens"]
-        learned = one.steps * one.size.step_tokens
-        assert FEWEST_JUDGED <= each <= MOST_JUDGED
-        if FEWEST_JUDGED < each < MOST_JUDGED:
-            assert looks_in(one.size, one.steps) * each / 3 == pytest.approx(learned / 20, rel=0.01)
+    for mixed, share in ((False, 1 / 3), (True, 1)):
+        long = replace(FACTS, validation_tokens=10**6, mixed=mixed)
+        for one in choices(long, SPEEDS, 3000, made_up()):
+            each = one.recipe()["evaluation"]["tokens"]
+            learned = one.steps * one.size.step_tokens
+            assert FEWEST_JUDGED <= each <= MOST_JUDGED
+            if FEWEST_JUDGED < each < MOST_JUDGED:
+                assert looks_in(one.size, one.steps) * each * share == pytest.approx(learned / 20, rel=0.01)
     assert [looks_in(SIZES[0], steps) for steps in (20, 900, 10**6)] == [4, 6, 10]
-    assert judged_in(SIZES[0], -5) == FEWEST_JUDGED and judged_in(SIZES[-1], 10**6) == MOST_JUDGED
+    for mixes in (False, True):
+        assert judged_in(SIZES[0], -5, mixes=mixes) == FEWEST_JUDGED
+        assert judged_in(SIZES[-1], 10**6, mixes=mixes) == MOST_JUDGED
 
 
 def test_the_languages_of_a_text_are_named() -> None:
