@@ -38,7 +38,7 @@ from octavo.run.evaluate import evaluate_split, whole_split
 from octavo.run.run import Run
 from octavo.tasks.text.baselines import cached_baselines
 from octavo.training.device import Runtime
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 TARGETS = {"cpu": 1.92, "cuda": 1.47}
 COUNTING = "counting"

@@ -24,8 +24,8 @@ from octavo.generation import Prompt
 from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime
-from octavo.util.console import Console
 from octavo.util.records import read_record
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from octavo.evaluation.diagnostics import Rivals

@@ -41,8 +41,7 @@ from octavo.run.finetune import named_by
 from octavo.run.settings import resolve
 from octavo.training.device import accelerator, fast_bfloat16
 from octavo.training.threads import CLEARLY, OURS
-from octavo.util.console import Console, ReadingTooLong
-from octavo.util.terminal import duration, in_minutes
+from octavo.util.terminal import Console, ReadingTooLong, duration, in_minutes
 
 # What is said before a training of what will come out of it, calibrated by what came of such promises before.
 

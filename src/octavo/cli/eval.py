@@ -89,7 +89,7 @@ def eval_command(
 def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *, json: bool) -> int:
     """Write a text as a file that the run's predictions decode, or decode one, and say so."""
     from octavo.run import prove as proofs
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     console = Console(quiet=json)
     if prove is not None:
@@ -157,7 +157,7 @@ def written(number: float | None, digits: int) -> str:
 def show_memory(run: Run, plan: Path, *, json: bool) -> int:
     """Measure and print what a run remembers of planted passages."""
     from octavo.run.canaries import remembered
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     memory = remembered(run, plan, Console(quiet=json))
     if json:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from octavo.cli.common import print_json, show, show_text
 from octavo.errors import InputError
-from octavo.util.console import Console
 from octavo.util.files import exists, is_folder, kind_of
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from cyclopts import Token

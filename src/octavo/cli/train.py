@@ -19,7 +19,7 @@ from octavo.cli.common import (
 )
 from octavo.cli.minutes import a_number_of_minutes, train_for_minutes
 from octavo.errors import InputError
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 def train_command(

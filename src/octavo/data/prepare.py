@@ -44,8 +44,7 @@ from octavo.data.store import (
 from octavo.data.text import Progress, Text, ingest, no_progress
 from octavo.errors import CheckpointError, ConfigError, CorpusError
 from octavo.tokenizers import Tokenizer, TokenizerConfig, build_tokenizer
-from octavo.util.cache import default_cache
-from octavo.util.files import file_hash, remove, replace_text
+from octavo.util.files import default_cache, file_hash, remove, replace_text
 from octavo.util.records import Record, json_text, read_record
 
 

@@ -31,8 +31,8 @@ from octavo.data.encode_workers import (
 from octavo.data.text import Progress, Text, no_progress
 from octavo.errors import CorpusError
 from octavo.tokenizers import Tokenizer, UnknownTextError
+from octavo.util.processes import Behind
 from octavo.util.records import json_text
-from octavo.util.threads import Behind
 
 JOURNAL = ".journal"
 _LONG = 32 << 20  # bytes of text from which on the start of other processes is worth while

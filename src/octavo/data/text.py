@@ -19,7 +19,7 @@ import numpy as np
 
 from octavo.corpus import Source
 from octavo.errors import CorpusError
-from octavo.util.threads import Behind
+from octavo.util.processes import Behind
 
 PIECE = 1 << 20  # bytes
 _WHITE_SPACE = b" \t\n\v\f\r"

@@ -46,9 +46,8 @@ from octavo.training.memory import WHOLE, Fit, estimated, learned_numbers, open_
 from octavo.training.recompute import recompute_blocks
 from octavo.training.step import StepOptions
 from octavo.training.threads import Watch
-from octavo.util.console import Console
 from octavo.util.records import plain
-from octavo.util.terminal import duration
+from octavo.util.terminal import Console, duration
 
 MANY_PASSES = 5
 REPEATS = 3  # steps that are timed, after one to warm up

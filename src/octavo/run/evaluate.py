@@ -24,8 +24,8 @@ from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads
 from octavo.training.objective import Objective
-from octavo.util.console import Console
 from octavo.util.records import plain
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from octavo.evaluation.reading_on import Heard

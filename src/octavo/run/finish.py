@@ -22,9 +22,9 @@ from octavo.run.run import Run
 from octavo.run.trainer import write_samples
 from octavo.task import task_of
 from octavo.training.device import Runtime
-from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors
 from octavo.util.records import json_text, plain
+from octavo.util.terminal import Console
 
 
 def finish(

@@ -23,10 +23,10 @@ from octavo.training.checkpoint_folder import (
     point,
     sweep,
 )
-from octavo.util.console import Console
 from octavo.util.files import drop_asides, put_away, replace_text, storage_errors
 from octavo.util.records import Count, Number, Record, json_text
 from octavo.util.runs import free_name
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from octavo.training.checkpoint import Checkpoint

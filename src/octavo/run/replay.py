@@ -14,10 +14,10 @@ from octavo.run.train import train_in
 from octavo.training.checkpoint_folder import follow
 from octavo.training.distributed.world import ALONE
 from octavo.training.threads import changes_in_words
-from octavo.util.console import Console
 from octavo.util.files import file_hash
 from octavo.util.records import read_record
 from octavo.util.runs import free_name
+from octavo.util.terminal import Console
 
 
 def replay(

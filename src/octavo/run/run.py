@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from octavo.corpus.validators.base import Validator
     from octavo.data import Dataset
     from octavo.report.figure import Plot
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
 
 COUNTS = "counts."
@@ -287,7 +287,7 @@ class Run:
             raise InputError("The test split is the run's own: give a text or test, not both.")
         if test:
             from octavo.run.test_split import look
-            from octavo.util.console import Console
+            from octavo.util.terminal import Console
 
             return look(self, Console(quiet=True))
         from octavo.run.evaluate import evaluate_run

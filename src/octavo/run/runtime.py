@@ -34,10 +34,9 @@ from octavo.training.memory import Fit, attempted, open_ways, try_out
 from octavo.training.objective import Objective
 from octavo.training.recompute import recompute_blocks
 from octavo.training.threads import Watch
-from octavo.util.cache import default_cache
-from octavo.util.console import Console
-from octavo.util.files import replace_text
+from octavo.util.files import default_cache, replace_text
 from octavo.util.records import Record, json_text, read_record
+from octavo.util.terminal import Console
 
 
 def choose_runtime(

@@ -25,8 +25,7 @@ from octavo.run.finetune import default_tree, named_by, with_start
 from octavo.run.folder import RunFolder
 from octavo.run.progress import seconds_of
 from octavo.task import task_of
-from octavo.util.console import Console
-from octavo.util.terminal import in_minutes
+from octavo.util.terminal import Console, in_minutes
 
 # Options of a recipe that change nothing. They are named at the start, because a silent one misleads.
 

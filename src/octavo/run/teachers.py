@@ -30,8 +30,8 @@ from octavo.training.device import fast_bfloat16
 from octavo.training.distill import Distillation
 from octavo.training.distributed.world import World
 from octavo.training.objective import Objective
-from octavo.util.console import Console
 from octavo.util.files import file_hash, storage_errors, written_aside
+from octavo.util.terminal import Console
 
 STREAMS = 64  # written side by side
 LONGEST = 16  # of the model's contexts: where a document that does not end is ended

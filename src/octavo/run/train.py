@@ -55,10 +55,10 @@ from octavo.training.device import Runtime
 from octavo.training.distributed.world import ALONE, World, launched, restarts
 from octavo.training.memory import refuse_beyond_memory_of
 from octavo.training.recompute import recompute_blocks
-from octavo.util.console import Console
 from octavo.util.files import FULL, replace_text, storage_errors
 from octavo.util.records import AnyRecord, json_text, read_record
 from octavo.util.runs import free_name
+from octavo.util.terminal import Console
 
 
 def train(

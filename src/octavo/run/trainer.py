@@ -34,13 +34,13 @@ from octavo.training.device import Runtime, compiled, compiles, pass_timing, set
 from octavo.training.distributed.parallel import held, is_part
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.objective import Objective
-from octavo.training.signals import stop_requests
 from octavo.training.step import StepOptions
 from octavo.training.story import keep_chapter, story_steps
 from octavo.training.threads import WatchfulCrew, faster
-from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors, sync
+from octavo.util.processes import stop_requests
 from octavo.util.records import json_text
+from octavo.util.terminal import Console
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from octavo.run.data import text_elsewhere
 from octavo.studies.job import OUTCOME, Job, failed, perform, write_outcome
 from octavo.studies.runner import TRIES, Bench, Done, environment
 from octavo.studies.stored import Outcome
-from octavo.training.signals import stop_requests
-from octavo.util.console import Console
 from octavo.util.files import folder_aside, publish_folder, put_away
+from octavo.util.processes import stop_requests
+from octavo.util.terminal import Console
 
 Files = dict[str, bytes]
 CONNECT_SECONDS = 10.0

@@ -33,8 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.errors import StorageError
-from octavo.util.cache import default_cache
-from octavo.util.files import flush_to_disk, take
+from octavo.util.files import default_cache, flush_to_disk, take
 from octavo.util.processes import plain_environment
 
 if TYPE_CHECKING:

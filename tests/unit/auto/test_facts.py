@@ -37,7 +37,7 @@ from octavo.run.data import build_dataset, held_out_of
 from octavo.run.settings import resolve
 from octavo.run.train import train
 from octavo.tasks.text import baselines
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.auto.laws import FACTS
 
 QUIET = Console(quiet=True)

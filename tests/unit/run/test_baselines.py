@@ -13,7 +13,7 @@ from octavo.errors import CorpusError
 from octavo.run.data import build_dataset
 from octavo.tasks.text import baselines as counting
 from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
 QUIET = Console(quiet=True)

@@ -25,7 +25,7 @@ from octavo.run.deadline import (
     with_more_minutes,
 )
 from octavo.run.progress import Progress
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 class Time:

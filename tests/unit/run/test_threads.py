@@ -15,8 +15,8 @@ from octavo.run.run import Run
 from octavo.training import device, threads
 from octavo.training.checkpoint_folder import CheckpointFolder
 from octavo.training.threads import WatchfulCrew
-from octavo.util.console import Console
 from octavo.util.records import read_record
+from octavo.util.terminal import Console
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16, "dropout": 0.1},

@@ -23,7 +23,7 @@ from octavo.tasks.text.baselines import cached_baselines
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow
 from octavo.training.loop import StepInfo
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 # So small a rate moves no weight, so the first evaluation is the best and none after it is better.
 RECIPE: dict[str, Any] = {

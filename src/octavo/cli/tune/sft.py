@@ -62,7 +62,7 @@ def tune(
         from octavo.config import to_yaml
         from octavo.planning.plan import told_by_text
         from octavo.run.settings import resolve
-        from octavo.util.console import Console
+        from octavo.util.terminal import Console
 
         resolved = resolve(recipe, text, settings)
         told_by_text(resolved, Console(quiet=quiet))  # may raise: data that cannot be learned from

@@ -13,10 +13,10 @@ from octavo.evaluation.result import Baseline, Baselines
 from octavo.evaluation.stored import Baselines as StoredBaselines
 from octavo.task import own_baselines
 from octavo.tokenizers import Tokenizer
-from octavo.util.console import Console
 from octavo.util.files import replace_text
+from octavo.util.processes import Meanwhile
 from octavo.util.records import json_text, read_record
-from octavo.util.threads import Meanwhile
+from octavo.util.terminal import Console
 
 _ahead: dict[tuple[str, ...], Meanwhile[Baselines]] = {}
 """Baselines that another thread counts until they are asked for, by the split and what they learn from."""

@@ -26,7 +26,7 @@ from octavo.tasks.text.baselines import baselines_beside, cached_baselines, coun
 from octavo.tasks.text.stored import TextEvaluation
 from octavo.tasks.text.stories import stories_sentence, story_metrics
 from octavo.tokenizers import Tokenizer
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 @register("task")
