@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from octavo.config import PartConfig, Recipe
-from octavo.config.parts import part
-from octavo.config.plugins import command
+from octavo.config.parts import command, part
 from octavo.data import Dataset, Split
 from octavo.errors import InputError
 from octavo.evaluation.result import Baseline, Baselines, Evaluation, Figures, Finding, LeftOut, Standing

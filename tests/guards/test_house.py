@@ -88,8 +88,8 @@ def test_every_room_of_code_lies_in_the_package() -> None:
 
 SPOKEN = {
     "errors.py": "words of a command as Python has them",
-    "config/plugins.py": "a variable of a process of our own",
-    "config/overrides.py": "words of a recipe",
+    "config/parts.py": "a variable of a process of our own",
+    "config/load.py": "words of a recipe",
     "config/reference.py": "words of a page",
     "corpus/sandbox.py": "messages to a process of our own",
     "corpus/sandbox_child.py": "messages from it",

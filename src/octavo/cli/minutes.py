@@ -29,7 +29,7 @@ def train_for_minutes(
     """Choose, promise and train; with `dry_run`, only say what would be."""
     from octavo.auto.api import train
     from octavo.auto.train import foretell, refuse_recipe, said
-    from octavo.config.plugins import command
+    from octavo.config.parts import command
     from octavo.corpus.files import kept_pipes
 
     if recipe is not None:
@@ -120,7 +120,7 @@ def show_promises(
 def refuse_text(recipe: str, verb: str, minutes: str) -> None:
     """Raise InputError for a text or a run that stands in a recipe's place."""
     from octavo.config import may_be_text
-    from octavo.config.plugins import command
+    from octavo.config.parts import command
 
     if is_folder(recipe) and kind_of(recipe) in ("run", "study"):
         raise InputError(

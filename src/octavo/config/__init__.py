@@ -11,29 +11,29 @@ if TYPE_CHECKING:
         ANY_TEXT,
         DEFAULT_RECIPE,
         all_keys,
+        apply_override,
+        apply_overrides,
+        apply_value,
+        apply_values,
         check,
+        cleaning_names,
+        cleaning_steps,
         default_said,
         flatten,
         load_recipe,
         may_be_text,
+        override_key,
+        override_words,
+        recipe_names,
+        recipe_text,
         recipe_tree,
         stored_recipe,
         stored_tree,
         to_yaml,
     )
-    from octavo.config.overrides import (
-        apply_override,
-        apply_overrides,
-        apply_value,
-        apply_values,
-        override_key,
-        override_words,
-    )
-    from octavo.config.parts import PartConfig, PartOf, Strict, register
+    from octavo.config.parts import PartConfig, PartOf, Strict, load_parts, register
     from octavo.config.plain import file_text, parse_yaml
-    from octavo.config.plugins import load_parts
     from octavo.config.schema import Recipe, SamplingConfig
-    from octavo.config.shipped import cleaning_names, cleaning_steps, recipe_names, recipe_text
 
 __all__ = [
     "ANY_TEXT",
@@ -71,13 +71,11 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "load": "ANY_TEXT DEFAULT_RECIPE all_keys check default_said flatten load_recipe may_be_text "
-        "recipe_tree stored_recipe stored_tree to_yaml",
-        "overrides": "apply_override apply_overrides apply_value apply_values override_key override_words",
-        "parts": "PartConfig PartOf Strict register",
+        "load": "ANY_TEXT DEFAULT_RECIPE all_keys apply_override apply_overrides apply_value apply_values check "
+        "cleaning_names cleaning_steps default_said flatten load_recipe may_be_text override_key override_words "
+        "recipe_names recipe_text recipe_tree stored_recipe stored_tree to_yaml",
+        "parts": "PartConfig PartOf Strict load_parts register",
         "plain": "file_text parse_yaml",
-        "plugins": "load_parts",
         "schema": "Recipe SamplingConfig",
-        "shipped": "cleaning_names cleaning_steps recipe_names recipe_text",
     },
 )

@@ -35,7 +35,7 @@ from octavo.util.processes import plain_environment
 SEGMENT = 1 << 20  # bytes of text in a segment, at least, but for the last
 _WINDOW = 1 << 12  # bytes in which a place to cut is looked for at a time
 _INSIDE = bytes(range(0x80, 0xC0))  # every byte of a character but its first
-_CUT = re.compile(r"\S(?=[ \n])")  # see `octavo.tokenizers.pieces`
+_CUT = re.compile(r"\S(?=[ \n])")  # see `octavo.tokenizers.base`
 
 
 class Span(NamedTuple):

@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import octavo
-from octavo.config.parts import PartConfig, SplitBy
-from octavo.config.plugins import loaded_parts
+from octavo.config.parts import PartConfig, SplitBy, loaded_parts
 from octavo.corpus import Report, Source
 from octavo.data.encode_workers import token_dtype
 from octavo.data.shards import write_shards

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from octavo.config import Recipe, override_key, override_words
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import CheckpointError, OctavoError, StorageError
 from octavo.report.promised import audit, written_like
 from octavo.report.test_looks import is_to_be_audited, reached

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from octavo.config import Recipe, apply_override, check, flatten, override_key, override_words, stored_recipe
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.data import Dataset
 from octavo.data.batches import Batches
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError

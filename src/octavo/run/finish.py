@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from octavo.config import Recipe
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.data import Dataset
 from octavo.errors import DivergedError
 from octavo.evaluation.diagnostics import Facts, diagnose

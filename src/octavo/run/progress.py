@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from octavo.config import Recipe
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import CheckpointError
 from octavo.run.folder import RunFolder
 from octavo.training.checkpoint_folder import (

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from octavo.config import Recipe, stored_recipe
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Engine, Prompt, Sample, TextRequest
 from octavo.generation.sampling import SamplingFields, SamplingOptions, sampling_of

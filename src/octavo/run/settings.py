@@ -17,7 +17,7 @@ from octavo.config import (
     recipe_tree,
     stored_recipe,
 )
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.config.schema import TeachersConfig
 from octavo.errors import ConfigError, InputError, RunFolderError
 from octavo.run.data import Paths, fill, period

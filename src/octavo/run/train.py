@@ -14,7 +14,7 @@ import numpy as np
 
 import octavo
 from octavo.config import Recipe, stored_recipe, to_yaml
-from octavo.config.plugins import changed_parts
+from octavo.config.parts import changed_parts
 from octavo.config.schema import ASKING, TeachersConfig
 from octavo.data import Dataset, open_dataset
 from octavo.errors import (

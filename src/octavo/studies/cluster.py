@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import octavo
-from octavo.config.plugins import loaded_parts
+from octavo.config.parts import loaded_parts
 from octavo.errors import InputError, Interrupted, MissingExtra
 from octavo.run.data import text_elsewhere
 from octavo.studies.job import OUTCOME, Job, failed, perform, write_outcome

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import octavo
 from octavo.config import Recipe, flatten
-from octavo.config.plugins import changed_parts
+from octavo.config.parts import changed_parts
 from octavo.errors import OctavoError
 from octavo.run import dependencies
 from octavo.run.finetune import find_start

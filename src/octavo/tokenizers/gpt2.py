@@ -20,10 +20,9 @@ import numpy as np
 
 from octavo.config.parts import FilePath, register
 from octavo.errors import MissingExtra, TokenizerError
-from octavo.tokenizers.base import END_OF_TEXT, Tokenizer, utf8
+from octavo.tokenizers.base import END_OF_TEXT, Tokenizer, utf8, whole_words
 from octavo.tokenizers.byte import ByteLevelTokenizer, byte_alphabet, from_alphabet
 from octavo.tokenizers.config import TokenizerConfig
-from octavo.tokenizers.pieces import whole_words
 from octavo.util.processes import Meanwhile
 
 MERGES = "vocab.bpe"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from octavo.config import Recipe, check
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.result import Baseline, Finding, Standing
