@@ -106,7 +106,7 @@ SPOKEN = {
     "studies/resolve.py": "words of a recipe",
     "studies/worker.py": "messages from it",
     "training/distributed/heartbeat.py": "messages between processes of our own",
-    "training/distributed/world.py": "messages between processes of our own",
+    "training/distributed/parallel.py": "messages between processes of our own",
     "tuning/comparisons.py": "what is hashed",
 }
 """Files with JSON that no file, terminal or other program sees; all other goes through `json_text`."""

@@ -39,8 +39,7 @@ from octavo.run.data import Paths
 from octavo.run.deadline import ending
 from octavo.run.finetune import named_by
 from octavo.run.settings import resolve
-from octavo.training.device import accelerator, fast_bfloat16
-from octavo.training.threads import CLEARLY, OURS
+from octavo.training.device import CLEARLY, OURS, accelerator, fast_bfloat16
 from octavo.util.terminal import Console, ReadingTooLong, duration, in_minutes
 
 # What is said before a training of what will come out of it, calibrated by what came of such promises before.

@@ -112,7 +112,7 @@ def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *,
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.report.test_looks import looked_at
-    from octavo.run.progress import next_lines
+    from octavo.run.folder import next_lines
     from octavo.task import task_of
 
     objective, task = run.config.objective.build(), task_of(run.config)

@@ -91,7 +91,7 @@ def _train(
     overwrite: bool,
 ) -> int:
     from octavo.run.train import train
-    from octavo.training.distributed.world import is_first
+    from octavo.training.distributed.parallel import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, console=console)
     if is_first():

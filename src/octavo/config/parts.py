@@ -113,7 +113,7 @@ _MODULES: dict[str, dict[str, str]] = {
         "octavo.model.heads": "bins gaussian mixture quantiles student-t tokens",
     },
     "ngrams": {
-        "octavo.model.ngram_vectors": "hashed none",
+        "octavo.model.inputs": "hashed none",
     },
     "counts": {
         "octavo.ngram.mixing_counts": "mixing",

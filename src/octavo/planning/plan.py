@@ -34,6 +34,7 @@ from octavo.tokenizers.base import Vocabulary, of_sides
 from octavo.training.cuda_graph import UNTIL_REPLAYED
 from octavo.training.device import (
     Runtime,
+    Watch,
     accelerator,
     choose_device,
     choose_threads,
@@ -45,7 +46,6 @@ from octavo.training.loop import training_steps
 from octavo.training.memory import WHOLE, Fit, estimated, learned_numbers, open_ways, refuse_beyond_memory_of
 from octavo.training.recompute import recompute_blocks
 from octavo.training.step import StepOptions
-from octavo.training.threads import Watch
 from octavo.util.records import plain
 from octavo.util.terminal import Console, duration
 

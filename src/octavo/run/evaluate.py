@@ -18,8 +18,7 @@ from octavo.evaluation.score import Score, score
 from octavo.model.base import LanguageModel
 from octavo.run.data import Paths, build_dataset, evaluated_on, in_memory, rows_at_once
 from octavo.run.finetune import comparing
-from octavo.run.folder import RunFolder
-from octavo.run.progress import next_step
+from octavo.run.folder import RunFolder, next_step
 from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads

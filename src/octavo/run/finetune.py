@@ -21,8 +21,7 @@ from octavo.data.batches import Batches
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
 from octavo.model.base import LanguageModel, build_model
 from octavo.model.grow import grow_vocabulary
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress, RunFolder
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, load_tokenizer, with_special
 from octavo.training.checkpoint import Checkpoint, fill_model, model_tensors, read_tensors, write_tensors

@@ -16,8 +16,7 @@ from octavo.report.page import Explainer
 from octavo.report.test_looks import is_to_be_audited, of_result
 from octavo.run.evaluate import evaluate_own
 from octavo.run.explain import explainer_of
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress, next_lines, next_step, progress_of
+from octavo.run.folder import Progress, RunFolder, next_lines, next_step, progress_of
 from octavo.run.run import Run
 from octavo.run.trainer import write_samples
 from octavo.task import task_of

@@ -28,7 +28,7 @@ from octavo.run.folder import RunFolder
 from octavo.run.run import Run
 from octavo.training.device import fast_bfloat16
 from octavo.training.distill import Distillation
-from octavo.training.distributed.world import World
+from octavo.training.distributed.parallel import World
 from octavo.training.objective import Objective
 from octavo.util.files import file_hash, storage_errors, written_aside
 from octavo.util.terminal import Console

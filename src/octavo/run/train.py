@@ -28,7 +28,6 @@ from octavo.errors import (
 )
 from octavo.generation import Engine
 from octavo.model.base import LanguageModel, build_model, trained
-from octavo.run import dependencies
 from octavo.run.data import (
     Paths,
     build_batches,
@@ -41,18 +40,34 @@ from octavo.run.data import (
 )
 from octavo.run.deadline import end_of, ending
 from octavo.run.finetune import begun_with, keep_start
-from octavo.run.folder import PREPARING, RunFolder, in_place_of, refuse_without_folder
+from octavo.run.folder import (
+    PREPARING,
+    RunFolder,
+    going_on,
+    in_place_of,
+    keep_rows,
+    progress_of,
+    refuse_without_folder,
+    seconds_of,
+    source_of,
+)
 from octavo.run.manifest import run_manifest
-from octavo.run.progress import going_on, keep_rows, progress_of, seconds_of, source_of
 from octavo.run.run import Run
 from octavo.run.runtime import choose_runtime, decisions
-from octavo.run.settings import continued, default_recipe, idle_options, resolve
+from octavo.run.settings import (
+    continued,
+    default_recipe,
+    idle_options,
+    named_files,
+    refuse_other_files,
+    resolve,
+)
 from octavo.run.trainer import Hook, Trainer, Training, event_writer
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import of_sides
 from octavo.training.device import Runtime
-from octavo.training.distributed.world import ALONE, World, launched, restarts
+from octavo.training.distributed.parallel import ALONE, World, launched, restarts
 from octavo.training.memory import refuse_beyond_memory_of
 from octavo.training.recompute import recompute_blocks
 from octavo.util.files import FULL, replace_text, storage_errors
@@ -228,7 +243,7 @@ def compose(
     if world.first:
         if earlier is None:
             metadata = {**(metadata or {}), **taught}
-            metadata |= keep_start(folder, model, start) | dependencies.described(recipe)
+            metadata |= keep_start(folder, model, start) | named_files(recipe)
         note_down(folder, recipe, dataset, runtime, metadata if earlier is None else None)
     return Training(
         recipe=recipe,
@@ -392,7 +407,7 @@ def compare_with(
             "The text has changed since this run began, so it cannot be resumed or repeated.",
             remedy="bring the old text back, or start a new run with another --out",
         )
-    dependencies.refuse_others(recipe, earlier)
+    refuse_other_files(recipe, earlier)
 
 
 SEEDS = 2**32

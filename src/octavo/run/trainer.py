@@ -24,19 +24,24 @@ from octavo.run.data import in_steps
 from octavo.run.deadline import Pace, clock_of, judged_at_the_end
 from octavo.run.evaluate import evaluate_split, evaluated_by
 from octavo.run.finetune import begin
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress, ends_before, followed, going_on, in_between
+from octavo.run.folder import Progress, RunFolder, ends_before, followed, going_on, in_between
 from octavo.run.run import Run
 from octavo.task import task_of
-from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
+from octavo.training.checkpoint import (
+    OTHER,
+    Checkpoint,
+    keep_chapter,
+    learning_tensors,
+    model_tensors,
+    save_checkpoint,
+    story_steps,
+)
 from octavo.training.checkpoint_folder import follow, point, prune
-from octavo.training.device import Runtime, compiled, compiles, pass_timing, set_threads
+from octavo.training.device import Runtime, WatchfulCrew, compiled, compiles, faster, pass_timing, set_threads
 from octavo.training.distributed.parallel import held, is_part
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
 from octavo.training.objective import Objective
 from octavo.training.step import StepOptions
-from octavo.training.story import keep_chapter, story_steps
-from octavo.training.threads import WatchfulCrew, faster
 from octavo.util.files import replace_text, storage_errors, sync
 from octavo.util.processes import stop_requests
 from octavo.util.records import json_text

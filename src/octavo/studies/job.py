@@ -25,8 +25,7 @@ from octavo.model.base import LanguageModel, build_model
 from octavo.model.vectors import calibrate
 from octavo.run.data import build_dataset
 from octavo.run.evaluate import unit_losses
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress, RunFolder
 from octavo.run.run import Run
 from octavo.run.train import train
 from octavo.run.trainer import Hook

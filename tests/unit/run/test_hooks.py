@@ -12,7 +12,7 @@ import octavo
 from octavo.config import load_recipe
 from octavo.errors import ConfigError
 from octavo.report.data import ReportData
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress
 from octavo.run.trainer import Hook, Trainer
 from octavo.training.loop import StepInfo
 from octavo.util.terminal import Console

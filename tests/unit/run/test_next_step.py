@@ -12,8 +12,7 @@ from octavo.config import check, load_recipe
 from octavo.config import parts as own_parts
 from octavo.config.parts import OwnParts
 from octavo.evaluation.diagnostics import Facts
-from octavo.run.folder import RunFolder
-from octavo.run.progress import NextStep, going_on, next_step
+from octavo.run.folder import NextStep, RunFolder, going_on, next_step
 
 
 def advised(out: Path, settings: tuple[str, ...], **training: Any) -> NextStep:

@@ -263,7 +263,7 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
         text,
         folder,
         QUIET,
-        octavo.training.distributed.world.ALONE,
+        octavo.training.distributed.parallel.ALONE,
     )
     for step in range(3):
         batch = mixed.batch(step)

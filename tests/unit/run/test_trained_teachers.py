@@ -16,8 +16,7 @@ from octavo.config.schema import ASKING
 from octavo.data.batch import Batch
 from octavo.errors import CheckpointError, ConfigError, Interrupted
 from octavo.run.deadline import with_more_minutes
-from octavo.run.folder import RunFolder
-from octavo.run.progress import seconds_of
+from octavo.run.folder import RunFolder, seconds_of
 from octavo.run.teachers import ByNetworks
 from octavo.run.train import teacher_recipe, turns
 from octavo.run.trainer import Trainer, Training

@@ -18,8 +18,7 @@ import pytest
 
 import octavo
 from octavo.errors import OctavoError
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress, checkpoint_to_go_on_from, keep_rows
+from octavo.run.folder import Progress, RunFolder, checkpoint_to_go_on_from, keep_rows
 from octavo.run.trainer import Trainer
 from octavo.training import checkpoint_folder
 from octavo.training.checkpoint_folder import follow, list_checkpoints

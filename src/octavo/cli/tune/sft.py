@@ -69,7 +69,7 @@ def tune(
         show_text(to_yaml(resolved), end="")
         return 0
     from octavo.run.train import train
-    from octavo.training.distributed.world import is_first
+    from octavo.training.distributed.parallel import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, quiet=quiet)
     if is_first():
