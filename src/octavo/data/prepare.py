@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 import octavo
 from octavo.config.parts import PartConfig, SplitBy, loaded_parts
 from octavo.corpus import Report, Source
-from octavo.data.encode_workers import token_dtype
 from octavo.data.shards import write_shards
 from octavo.data.splits import split_text
 from octavo.data.store import (
@@ -40,7 +39,7 @@ from octavo.data.store import (
     publish,
     say_reused,
 )
-from octavo.data.text import Progress, Text, ingest, no_progress
+from octavo.data.text import Progress, Text, ingest, no_progress, token_dtype
 from octavo.errors import CheckpointError, ConfigError, CorpusError
 from octavo.tokenizers import Tokenizer, TokenizerConfig, build_tokenizer
 from octavo.util.files import default_cache, file_hash, remove, replace_text
