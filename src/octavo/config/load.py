@@ -23,7 +23,7 @@ from octavo.config.parts import PartOf, command, how_to_load, kinds, parts
 from octavo.config.plain import file_text, parse_yaml, plain, refuse_what_is_not_plain, truths_as_numbers
 from octavo.config.schema import Recipe
 from octavo.errors import CheckpointError, ConfigError
-from octavo.util.files import is_file, is_folder, kind_of
+from octavo.util.files import from_home, is_file, is_folder, kind_of
 from octavo.util.records import read_record
 
 RECIPES, CLEANING = "octavo.recipes", "octavo.recipes.cleaning"  # packages
@@ -185,6 +185,13 @@ def recipe_tree(recipe: str | Path | Mapping[str, Any]) -> dict[str, Any]:
             remedy=remedy,
         )
     return tree
+
+
+def named_start(tree: Mapping[str, Any]) -> Path | None:
+    """The run that a recipe's plain data starts from (`training.start_from`); None: from weights drawn at random."""
+    training = tree.get("training")
+    named = training.get("start_from") if isinstance(training, Mapping) else None
+    return from_home(named).absolute() if isinstance(named, str | Path) and str(named) else None
 
 
 def may_be_text(recipe: str | Path) -> bool:

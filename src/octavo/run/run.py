@@ -167,7 +167,9 @@ class Run:
     @cached_property
     def started(self) -> LanguageModel | None:
         """The model as it was before its first step, where these were another run's weights and are still kept."""
-        made = started_of(self.folder, self.config, self.tokenizer) if self.folder else None
+        if self.folder is None or not self.folder.start.is_file():
+            return None
+        made = started_of(self.folder, self.config, self.tokenizer)
         return made() if made else None
 
     @property

@@ -19,6 +19,7 @@ from octavo.config import (
     recipe_tree,
     stored_recipe,
 )
+from octavo.config.load import named_start
 from octavo.config.parts import command
 from octavo.config.schema import TeachersConfig
 from octavo.errors import ConfigError, InputError, OctavoError, RunFolderError
@@ -105,7 +106,7 @@ def resolve(
     """The checked recipe, with the text put in and overrides on top; `earlier` is that of the run, where it goes on.
     A `Recipe` to which nothing is added stays what it is.
 
-    Of a run that starts from another, model and tokenizer are that one's (see `runs.start`). Raises ConfigError or
+    Of a run that starts from another, model and tokenizer are that one's (see `run.finetune`). Raises ConfigError or
     InputError for settings that are wrong, among them a validator that cannot read what the recipe makes.
     """
     changes = override_words(overrides)
@@ -116,7 +117,9 @@ def resolve(
         fill(tree, text, changes)
         if earlier is not None:  # what a recipe leaves open is as the run has it, whatever is usual now
             tree.setdefault("split", earlier.split)
-        resolved = check(with_start(tree, earlier))
+        if named_start(tree) is not None:
+            tree = with_start(tree, earlier)
+        resolved = check(tree)
     if resolved.validator.kind != "none" and resolved.validator.build(resolved.corpus) is not None:
         from octavo.generation.constrain import refuse_no_symbols
 

@@ -202,7 +202,9 @@ def compose(
         metadata = begin(folder, recipe, metadata or {})
         console.keep_log(folder.made.file(folder.log))
     earlier = world.broadcast(folder.made_by() if world.first else None)
-    start = begun_with(folder, recipe, console.say, goes_on=earlier is not None, like=replay_of)
+    start = None
+    if recipe.training.start_from is not None:
+        start = begun_with(folder, recipe, console.say, goes_on=earlier is not None, like=replay_of)
 
     if parent is not None:
         dataset, held_out = parent.dataset, parent.held_out
@@ -243,7 +245,9 @@ def compose(
     if world.first:
         if earlier is None:
             metadata = {**(metadata or {}), **taught}
-            metadata |= keep_start(folder, model, start) | named_files(recipe)
+            if start is not None:
+                metadata |= keep_start(folder, model, start)
+            metadata |= named_files(recipe)
         note_down(folder, recipe, dataset, runtime, metadata if earlier is None else None)
     return Training(
         recipe=recipe,
