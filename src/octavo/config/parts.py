@@ -147,7 +147,8 @@ _MODULES: dict[str, dict[str, str]] = {
         "octavo.training.schedules": "constant cosine inverse-root linear wsd",
     },
     "adapters": {
-        "octavo.model.adapters": "lora none",
+        "octavo.model.adapters": "lora",
+        "octavo.model.base": "none",
     },
     "parallel": {
         "octavo.training.distributed.parallel": "ddp fsdp none",

@@ -15,8 +15,8 @@ from octavo.config import Recipe, to_yaml
 from octavo.config.parts import loaded_parts
 from octavo.data import Dataset
 from octavo.training.device import Runtime
-from octavo.util.kernels import built_facts, in_use
-from octavo.util.version import commit, git
+from octavo.util.kernels import built_facts, commit, in_use
+from octavo.util.processes import git
 
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken")
 

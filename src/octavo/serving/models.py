@@ -21,7 +21,7 @@ from octavo.errors import InputError, OctavoError, RunFolderError
 from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
 from octavo.generation.sampling import Precision
-from octavo.model.adapters import merged
+from octavo.model.base import merged
 from octavo.run.folder import Progress, RunFolder
 from octavo.run.list import run_folders
 from octavo.run.run import Run

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections import deque
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -33,6 +35,18 @@ def plain_environment(**more: str) -> dict[str, str]:
     """The environment for a child that handles what others wrote: where programs and libraries lie, language, threads
     what it is `TOLD`, and `more`. Keys, tokens and passwords stay here, whatever their variables are called."""
     return {**{name: value for name, value in os.environ.items() if name.upper() in _NEEDED}, **TOLD, **more}
+
+
+def git(folder: Path, *arguments: str) -> str | None:
+    """What git says about a folder; None where it says nothing."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
 
 
 def threads() -> int:
