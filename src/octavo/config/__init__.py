@@ -16,23 +16,26 @@ if TYPE_CHECKING:
         apply_value,
         apply_values,
         check,
-        cleaning_names,
-        cleaning_steps,
         default_said,
         flatten,
         load_recipe,
         may_be_text,
         override_key,
         override_words,
-        recipe_names,
-        recipe_text,
         recipe_tree,
         stored_recipe,
         stored_tree,
         to_yaml,
     )
     from octavo.config.parts import PartConfig, PartOf, Strict, load_parts, register
-    from octavo.config.plain import file_text, parse_yaml
+    from octavo.config.plain import (
+        cleaning_names,
+        cleaning_steps,
+        file_text,
+        parse_yaml,
+        recipe_names,
+        recipe_text,
+    )
     from octavo.config.schema import Recipe, SamplingConfig
 
 __all__ = [
@@ -72,10 +75,10 @@ __getattr__ = lazily(
     __name__,
     {
         "load": "ANY_TEXT DEFAULT_RECIPE all_keys apply_override apply_overrides apply_value apply_values check "
-        "cleaning_names cleaning_steps default_said flatten load_recipe may_be_text override_key override_words "
-        "recipe_names recipe_text recipe_tree stored_recipe stored_tree to_yaml",
+        "default_said flatten load_recipe may_be_text override_key override_words recipe_tree stored_recipe "
+        "stored_tree to_yaml",
         "parts": "PartConfig PartOf Strict load_parts register",
-        "plain": "file_text parse_yaml",
+        "plain": "cleaning_names cleaning_steps file_text parse_yaml recipe_names recipe_text",
         "schema": "Recipe SamplingConfig",
     },
 )

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.config.load import recipe_names
+from octavo.config.plain import recipe_names
 from octavo.corpus.documents import NAMED, Report
 from octavo.errors import CorpusError
 from octavo.util.files import default_cache, from_home, kind_of, replace_text, storage_errors

@@ -11,8 +11,8 @@ from octavo.config import check
 from octavo.data import Dataset
 from octavo.errors import CorpusError
 from octavo.run.data import build_dataset
-from octavo.tasks.text import baselines as counting
-from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead
+from octavo.tasks.text import task as counting
+from octavo.tasks.text.task import baselines_beside, cached_baselines, count_ahead
 from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
