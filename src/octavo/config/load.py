@@ -128,6 +128,15 @@ def named_start(tree: Mapping[str, Any]) -> Path | None:
     return from_home(named).absolute() if isinstance(named, str | Path) and str(named) else None
 
 
+def named_by(overrides: Iterable[str] | Mapping[str, Any]) -> Path | None:
+    """The run that a recipe starts from, where overrides alone say it."""
+    tree: dict[str, Any] = {}
+    for override in override_words(overrides):
+        if override_key(override).split(".")[0] == "training":
+            apply_override(tree, override)
+    return named_start(tree)
+
+
 def may_be_text(recipe: str | Path) -> bool:
     """Whether a file stands in a recipe's place that is not named like one."""
     return Path(recipe).suffix.lower() not in (".yaml", ".yml") and is_file(recipe)

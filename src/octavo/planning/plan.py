@@ -334,6 +334,7 @@ def timed(
     precision = precision_here(training.precision, recipe, model, probe, device, console, objective=objective)
     model.to(device)
     warm = UNTIL_REPLAYED if device.type == "cuda" else 1
+    asked = teaching_models(recipe, teachers, vocab_size)
     steps = training_steps(
         model,
         training.optimizer.build(model),
@@ -341,7 +342,7 @@ def timed(
         steps=range(repeats + warm),
         seed=recipe.seed,
         schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
-        objective=objective_of(recipe, teaching_models(recipe, teachers, vocab_size), device),
+        objective=objective_of(recipe, asked, device) if asked else recipe.objective.build(),
         options=StepOptions(
             accumulation=parts, clip=training.clip, autocast=Runtime(device, precision, threads).autocast
         ),

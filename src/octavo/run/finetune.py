@@ -7,14 +7,14 @@ it goes on, is judged and is repeated when the other one is gone.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from octavo.config import Recipe, apply_override, check, flatten, override_key, override_words, stored_recipe
+from octavo.config import Recipe, check, flatten, stored_recipe
 from octavo.config.load import named_start
 from octavo.config.parts import command
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
@@ -45,15 +45,6 @@ class Start:
     tokenizer: Tokenizer
     fill: Callable[[LanguageModel], None]
     told: dict[str, Any]
-
-
-def named_by(overrides: Iterable[str] | Mapping[str, Any]) -> Path | None:
-    """The run that a recipe starts from, where overrides alone say it."""
-    tree: dict[str, Any] = {}
-    for override in override_words(overrides):
-        if override_key(override).split(".")[0] == "training":
-            apply_override(tree, override)
-    return named_start(tree)
 
 
 def find_start(path: Path) -> Checkpoint:

@@ -19,12 +19,12 @@ from octavo.config import (
     recipe_tree,
     stored_recipe,
 )
-from octavo.config.load import named_start
+from octavo.config.load import named_by, named_start
 from octavo.config.parts import command
 from octavo.config.schema import TeachersConfig
 from octavo.errors import ConfigError, InputError, OctavoError, RunFolderError
 from octavo.run.data import Paths, fill, period
-from octavo.run.finetune import default_tree, named_by, with_start
+from octavo.run.finetune import default_tree, with_start
 from octavo.run.folder import RunFolder, seconds_of
 from octavo.task import task_of
 from octavo.util.files import file_hash

@@ -112,8 +112,6 @@ def read_same_text(run: Run, dataset: Dataset) -> bool:
 def objective_of(recipe: Recipe, teachers: Sequence[nn.Module], device: torch.device) -> Objective:
     """The objective of a recipe's model, including the teachers' networks, which are then on the device."""
     own = recipe.objective.build()
-    if not teachers:
-        return own
     return ByNetworks(own, [model.to(device) for model in teachers], weight=recipe.training.teachers.weight)
 
 
