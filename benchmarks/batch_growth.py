@@ -34,7 +34,7 @@ from octavo.run.train import fresh_model
 from octavo.training.device import Runtime, keep_memory
 from octavo.training.loop import training_steps
 from octavo.training.step import StepOptions
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 SIZE, UNIT = SIZES[1], 4
 """The smallest batch has so many rows; others are made of several."""

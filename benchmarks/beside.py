@@ -59,7 +59,7 @@ from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.optimizers import RestConfig, with_base_rates
 from octavo.training.step import StepOptions
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 BUDGETS = ("5 seconds", "1 minute", "10 minutes", "60 minutes")
 WAYS = ("alone", "features", "prior", "gate")

@@ -20,7 +20,7 @@ NEIGHBOUR = "import torch\nx = torch.randn(200_000)\nwhile True:\n    x.mul_(1.0
 STEP = """
 import json, sys
 from octavo.config import load_recipe
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from octavo.planning.plan import timed
 recipe = load_recipe(sys.argv[1], sys.argv[2:])
 found = timed(recipe, vocab_size=65, console=Console(quiet=True), repeats=9)

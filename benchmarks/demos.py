@@ -24,7 +24,7 @@ from octavo import Run
 from octavo.run.data import build_dataset
 from octavo.tasks.translation.alignment import Attended, error_rate
 from octavo.tasks.translation.evaluate import JUDGED, sides, truth_of
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from symbols import evaluated
 
 MODEL = "this model"

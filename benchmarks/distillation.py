@@ -25,7 +25,7 @@ from octavo.run.folder import RunFolder
 from octavo.run.list import run_info
 from octavo.run.run import Run
 from octavo.training.device import Runtime, set_threads
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 STUDENT = (
     "training.steps=2700",

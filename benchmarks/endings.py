@@ -45,7 +45,7 @@ from octavo.auto.train import LIKELY
 from octavo.data import Dataset
 from octavo.errors import OctavoError
 from octavo.ngram.mixing_counts import MixingCounts
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 FREEDOM = 4
 NARROW = stats.t.ppf(0.9, FREEDOM) / LIKELY

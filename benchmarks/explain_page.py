@@ -20,7 +20,7 @@ import torch
 
 from octavo.run.explain import explain_run
 from octavo.run.run import Run
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

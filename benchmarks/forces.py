@@ -18,7 +18,7 @@ import numpy as np
 
 import octavo
 from common import finish, is_override, machine, mean
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 MOST = 10**9
 """More steps than any run has: only its last one is evaluated, as always."""

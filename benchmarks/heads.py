@@ -31,7 +31,7 @@ from octavo.run.run import Run
 from octavo.tasks.forecast.dynamics import Switching, normal_log_density
 from octavo.tasks.forecast.objective import head_of
 from octavo.training.objective import logits_of
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 WORLDS = ("linear", "switching")
 OURS = (

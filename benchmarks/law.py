@@ -46,7 +46,7 @@ from octavo.run.train import fresh_model
 from octavo.training.device import Runtime, keep_memory
 from octavo.training.loop import training_steps
 from octavo.training.step import StepOptions
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 LENGTHS = (30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
 JUDGED = 100_000

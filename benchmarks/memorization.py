@@ -30,8 +30,8 @@ from octavo.evaluation.samples import difference_error
 from octavo.run.canaries import PlantedFiles, continued, plant, readable
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
-from octavo.util.console import Console
 from octavo.util.records import plain
+from octavo.util.terminal import Console
 
 MODELS = {
     "quick": "quick",

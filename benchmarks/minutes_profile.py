@@ -116,7 +116,7 @@ def watch(began: float) -> tuple[Watch, dict[str, float]]:
 def child(text: str, minutes: float, out: str, began: float) -> None:
     """One run in this process, which ends with its seconds as a line of JSON."""
     from octavo.auto.api import train
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     console = Console.in_python(quiet=True)
     console.started = began

@@ -33,9 +33,9 @@ from octavo.tasks.translation.source import FIELDS, one_line, read_pairs
 from octavo.tasks.translation.systems import learned_pairs, texts, word_for_word
 from octavo.training.checkpoint_folder import list_checkpoints
 from octavo.training.device import accelerator
-from octavo.util.console import Console
 from octavo.util.files import replace_text
 from octavo.util.records import plain
+from octavo.util.terminal import Console
 
 AVERAGED = (1, 2, 4, 8)
 GREEDY, BEAM = "greedy", "beam 5"

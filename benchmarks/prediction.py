@@ -21,7 +21,7 @@ from octavo.planning.machines import Machine, here
 from octavo.planning.plan import timed
 from octavo.planning.predict import predict
 from octavo.training.memory import Fit, estimated
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "nanoGPT's CPU shape": ("shakespeare-char-cpu", []),

@@ -29,7 +29,7 @@ from octavo.auto.family import SIZES, recipe_of
 from octavo.run.run import Run
 from octavo.run.test_split import look
 from octavo.run.train import train
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 SIZE = SIZES[1]
 QUIET = Console(quiet=True)

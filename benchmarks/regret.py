@@ -44,7 +44,7 @@ from octavo.config import check, load_recipe
 from octavo.planning.plan import step_tokens, timed
 from octavo.run.test_split import look
 from octavo.run.train import train
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 AROUND = 0.1
 """Share of the time that is neither training nor judging on the way: reading, n-grams, the page. Of a long text and a

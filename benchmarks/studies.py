@@ -37,7 +37,7 @@ from octavo.studies.results import StudyResults, collect
 from octavo.studies.run import run_study
 from octavo.studies.spec import study_names
 from octavo.studies.table import summary
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 HEAD = """\
 # Results of the shipped studies

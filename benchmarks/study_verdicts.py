@@ -32,7 +32,7 @@ from octavo.studies.run import run_study
 from octavo.studies.spec import Change, Study
 from octavo.studies.statistics import default_noise
 from octavo.studies.verdict import Analysis, analyse_study
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 NOISE, UNITS, LEVEL = 0.005, 100, 2.3
 """Bits per byte between seeds; documents of the validation text; the baseline's bits per byte."""

@@ -30,7 +30,7 @@ from octavo.report.about import split_of
 from octavo.run.data import build_dataset
 from octavo.run.test_split import look
 from octavo.run.train import train
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 QUIET = Console(quiet=True)
 Row = dict[str, Any]

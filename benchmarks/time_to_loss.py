@@ -36,9 +36,9 @@ from octavo.config import check, recipe_tree
 from octavo.run.data import build_dataset
 from octavo.run.evaluate import evaluate_split, whole_split
 from octavo.run.run import Run
-from octavo.tasks.text.baselines import cached_baselines
+from octavo.tasks.text.task import cached_baselines
 from octavo.training.device import Runtime
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 TARGETS = {"cpu": 1.92, "cuda": 1.47}
 COUNTING = "counting"

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from e2e.forked import Octavo
-from octavo.util.cache import default_cache
+from octavo.util.files import default_cache
 from octavo.util.kernels import in_use
 
 settings.register_profile(

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from octavo.config import PartConfig, Recipe
-from octavo.config.parts import part
-from octavo.config.plugins import command
+from octavo.config.parts import command, part
 from octavo.data import Dataset, Split
 from octavo.errors import InputError
 from octavo.evaluation.result import Baseline, Baselines, Evaluation, Figures, Finding, LeftOut, Standing
@@ -24,8 +23,8 @@ from octavo.generation import Prompt
 from octavo.model.base import LanguageModel
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime
-from octavo.util.console import Console
 from octavo.util.records import read_record
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from octavo.evaluation.diagnostics import Rivals

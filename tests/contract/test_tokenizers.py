@@ -19,10 +19,10 @@ from octavo.errors import TokenizerError
 from octavo.tokenizers import (
     Tokenizer,
     TokenizerConfig,
+    base,
     build_tokenizer,
     encode_pieces,
     load_tokenizer,
-    pieces,
     with_special,
 )
 
@@ -196,7 +196,7 @@ def test_every_token_has_a_printable_text(tokenizer):
 
 
 def test_pieces_encode_like_the_whole(kind, data, monkeypatch):
-    monkeypatch.setattr(pieces.whole_words, "__defaults__", (8,))
+    monkeypatch.setattr(base.whole_words, "__defaults__", (8,))
     tokenizer = built(kind, data)
 
     @given(covered(kind), st.lists(st.integers(0, 1000), max_size=12))

@@ -13,8 +13,7 @@ import pytest
 
 from e2e.forked import Octavo, until
 from octavo.run.deadline import Pace
-from octavo.run.folder import RunFolder
-from octavo.run.progress import seconds_of
+from octavo.run.folder import RunFolder, seconds_of
 from octavo.training.checkpoint_folder import follow
 from octavo.training.schedules import cosine
 

@@ -88,8 +88,8 @@ def test_every_room_of_code_lies_in_the_package() -> None:
 
 SPOKEN = {
     "errors.py": "words of a command as Python has them",
-    "config/plugins.py": "a variable of a process of our own",
-    "config/overrides.py": "words of a recipe",
+    "config/parts.py": "a variable of a process of our own",
+    "config/load.py": "words of a recipe",
     "config/reference.py": "words of a page",
     "corpus/sandbox.py": "messages to a process of our own",
     "corpus/sandbox_child.py": "messages from it",
@@ -106,7 +106,7 @@ SPOKEN = {
     "studies/resolve.py": "words of a recipe",
     "studies/worker.py": "messages from it",
     "training/distributed/heartbeat.py": "messages between processes of our own",
-    "training/distributed/world.py": "messages between processes of our own",
+    "training/distributed/parallel.py": "messages between processes of our own",
     "tuning/comparisons.py": "what is hashed",
 }
 """Files with JSON that no file, terminal or other program sees; all other goes through `json_text`."""

@@ -80,5 +80,5 @@ def exists(where: str, command: re.Match[str], filled: list[str]) -> None:
     said = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest[: end.start()] if end else rest))
     assert said <= options | {"--parts", "--help", "--version"}, f"{where}: {command[0]}"
     assert set(filled) <= SAFE or "{}" not in (rest[: end.start()] if end else rest), (
-        f"{where}: what is filled in stands in octavo.config.plugins.command, which quotes it"
+        f"{where}: what is filled in stands in octavo.config.parts.command, which quotes it"
     )

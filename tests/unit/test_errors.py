@@ -15,7 +15,7 @@ from guards.common import PACKAGE, tree
 from octavo.config import check
 from octavo.errors import ConfigError, DivergedError, InputError, in_python
 from octavo.generation.sampling import SamplingFields
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 @pytest.mark.parametrize(

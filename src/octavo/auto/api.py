@@ -14,7 +14,7 @@ from octavo.run.folder import RunFolder, refuse_without_folder
 from octavo.run.run import Run
 from octavo.run.train import train as train_by_recipe
 from octavo.run.trainer import Hook
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 def train(

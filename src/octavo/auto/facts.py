@@ -42,8 +42,8 @@ from octavo.task import task_of
 from octavo.training.device import Runtime, keep_memory
 from octavo.training.loop import training_steps
 from octavo.training.step import StepOptions
-from octavo.util.console import Console
-from octavo.util.threads import Meanwhile
+from octavo.util.processes import Meanwhile
+from octavo.util.terminal import Console
 
 QUARTILES = 1.349
 """Standard deviations between the quartiles of a normal distribution."""

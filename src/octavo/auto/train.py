@@ -28,6 +28,7 @@ from octavo.auto.facts import TextFacts, piloted_in, survey, with_pilot
 from octavo.auto.family import SIZES, Size, one_step_of
 from octavo.auto.law import LIKELY, Law, shipped_law
 from octavo.config import Recipe, apply_overrides
+from octavo.config.load import named_by
 from octavo.errors import InputError
 from octavo.ngram.mixture import Counts
 from octavo.planning.machines import Machine, find_machine
@@ -37,12 +38,9 @@ from octavo.report.promised import interval
 from octavo.run.audit import earlier_promises, own_settings
 from octavo.run.data import Paths
 from octavo.run.deadline import ending
-from octavo.run.finetune import named_by
 from octavo.run.settings import resolve
-from octavo.training.device import accelerator, fast_bfloat16
-from octavo.training.threads import CLEARLY, OURS
-from octavo.util.console import Console, ReadingTooLong
-from octavo.util.terminal import duration, in_minutes
+from octavo.training.device import CLEARLY, OURS, accelerator, fast_bfloat16
+from octavo.util.terminal import Console, ReadingTooLong, duration, in_minutes
 
 # What is said before a training of what will come out of it, calibrated by what came of such promises before.
 

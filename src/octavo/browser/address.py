@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from octavo.errors import InputError, StorageError
-from octavo.util.cache import default_cache
-from octavo.util.files import is_held, take_soon
+from octavo.util.files import default_cache, is_held, take_soon
 from octavo.util.records import json_text, parse_json
 
 HOST = "127.0.0.1"

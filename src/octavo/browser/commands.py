@@ -16,7 +16,7 @@ from typing import Any
 
 from octavo.browser.errands import complaint
 from octavo.browser.runs import NOTHING, Stamp, stamp
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import StorageError
 from octavo.serving.errors import Refusal
 from octavo.util.files import is_held, replace_text, storage_errors

@@ -14,8 +14,8 @@ from octavo.corpus.inspection import inspect
 from octavo.errors import OctavoError
 from octavo.run.corpus import corpus_recipe
 from octavo.run.data import build_source
-from octavo.util.console import Console
 from octavo.util.records import json_text
+from octavo.util.terminal import Console
 
 FIRST = 600
 """Characters of the text that are shown."""

@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 from octavo.config import stored_recipe
 from octavo.errors import OctavoError
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress, RunFolder
 from octavo.task import task_of
 from octavo.training.checkpoint_folder import list_checkpoints
 from octavo.util.files import is_held

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import InputError
 from octavo.serving.models import named
 from octavo.util.files import kind_of, no_device

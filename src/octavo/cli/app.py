@@ -45,10 +45,13 @@ def completion_of(app: App) -> App:
 
 
 def version() -> str:
-    """What --version says."""
-    from octavo.util.version import in_words
+    """What --version says: version, commit and kernels in a line."""
+    import octavo
+    from octavo.util.kernels import commit, in_use
 
-    return in_words()
+    found = commit()
+    of = f"commit {found[:12]}{'+' * found.endswith('+')}, " if found else ""
+    return f"{octavo.__version__} ({of}kernels: {in_use().name})"
 
 
 app = App(

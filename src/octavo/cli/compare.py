@@ -54,8 +54,8 @@ def compare_command(
     """
     from octavo.run.compare import compare
     from octavo.run.compare import where as token_by_token
-    from octavo.util.console import Console
     from octavo.util.output import Output
+    from octavo.util.terminal import Console
 
     runs = tuple(the_run(run) for run in runs)
     output = Output(page, inputs=runs, force=force) if page else None

@@ -89,7 +89,7 @@ def eval_command(
 def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *, json: bool) -> int:
     """Write a text as a file that the run's predictions decode, or decode one, and say so."""
     from octavo.run import prove as proofs
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     console = Console(quiet=json)
     if prove is not None:
@@ -112,7 +112,7 @@ def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *,
 def show_evaluation(run: Run, result: Mapping[str, Any], *, test: bool) -> None:
     """Print an evaluation: the model among its baselines, and the diagnostics."""
     from octavo.report.test_looks import looked_at
-    from octavo.run.progress import next_lines
+    from octavo.run.folder import next_lines
     from octavo.task import task_of
 
     objective, task = run.config.objective.build(), task_of(run.config)
@@ -157,7 +157,7 @@ def written(number: float | None, digits: int) -> str:
 def show_memory(run: Run, plan: Path, *, json: bool) -> int:
     """Measure and print what a run remembers of planted passages."""
     from octavo.run.canaries import remembered
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     memory = remembered(run, plan, Console(quiet=json))
     if json:

@@ -40,8 +40,8 @@ def explain_command(
     """
     from octavo.run.explain import explain_run
     from octavo.run.run import Run
-    from octavo.util.console import Console
     from octavo.util.output import Output
+    from octavo.util.terminal import Console
 
     where = the_run(run)
     output = Output(out, inputs=[where, *(text or ())], force=force)

@@ -69,8 +69,8 @@ def forecast_command(
     from octavo.run.run import Run
     from octavo.tasks.forecast.evaluate import summary
     from octavo.tasks.forecast.files import plot_forecast, target, write_forecast
-    from octavo.util.console import Console
     from octavo.util.output import all_or_none
+    from octavo.util.terminal import Console
 
     run = the_run(run, text=True)
     inputs = (run, *(text or ()))

@@ -171,7 +171,7 @@ def generate_command(
         stream(light, prompt, options)
         return 0
     from octavo.run.run import Run
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     loaded = Run.open(run, checkpoint=checkpoint)
     console = Console()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from octavo.generation.sampling import SamplingOptions
     from octavo.run.prompts import PromptSamples
     from octavo.run.run import Run
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
 
 def show_speakers(
@@ -217,7 +217,7 @@ def corrector_for(
     """
     from octavo.correction import LanguageTool, NearestWord, count_words
     from octavo.run.training_text import text_pieces, training_words
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     console = console or Console(quiet=True)
     if "://" not in name and name != "vocabulary":

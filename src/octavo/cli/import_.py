@@ -31,7 +31,7 @@ def import_command(
 
     octavo eval runs/gpt2 --text my-book.txt
     """
-    from octavo.config.plugins import command
+    from octavo.config.parts import command
     from octavo.export.imported import import_model
     from octavo.run.list import run_info
 

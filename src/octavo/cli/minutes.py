@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from octavo.cli.common import print_json, show, show_text
 from octavo.errors import InputError
-from octavo.util.console import Console
 from octavo.util.files import exists, is_folder, kind_of
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from cyclopts import Token
@@ -29,7 +29,7 @@ def train_for_minutes(
     """Choose, promise and train; with `dry_run`, only say what would be."""
     from octavo.auto.api import train
     from octavo.auto.train import foretell, refuse_recipe, said
-    from octavo.config.plugins import command
+    from octavo.config.parts import command
     from octavo.corpus.files import kept_pipes
 
     if recipe is not None:
@@ -120,7 +120,7 @@ def show_promises(
 def refuse_text(recipe: str, verb: str, minutes: str) -> None:
     """Raise InputError for a text or a run that stands in a recipe's place."""
     from octavo.config import may_be_text
-    from octavo.config.plugins import command
+    from octavo.config.parts import command
 
     if is_folder(recipe) and kind_of(recipe) in ("run", "study"):
         raise InputError(

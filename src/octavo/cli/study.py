@@ -54,8 +54,8 @@ def run_command(
     octavo study run mine.yaml --text shakespeare.txt --out studies/mine seeds=5 budget.steps=200
     """
     from octavo.studies.run import price_study, run_study
-    from octavo.util.console import Console
     from octavo.util.records import plain
+    from octavo.util.terminal import Console
 
     text, overrides = split_overrides(text, settings)
     if dry_run:
@@ -94,8 +94,8 @@ def ladder_command(
     octavo study ladder heads-ladder --text shakespeare.txt --out studies/heads-ladder
     """
     from octavo.studies.ladder import price_ladder, run_ladder
-    from octavo.util.console import Console
     from octavo.util.records import plain
+    from octavo.util.terminal import Console
 
     text, overrides = split_overrides(text, settings)
     if dry_run:

@@ -49,7 +49,7 @@ def compare_command(
     """
     from octavo.run.training_text import text_pieces
     from octavo.tokenizers.comparison import DEFAULT, compare, tokenizers_of
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     console = Console()
     tokenizers_of(tokenizers)  # a slip in a name is said before a long text is read

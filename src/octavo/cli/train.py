@@ -19,7 +19,7 @@ from octavo.cli.common import (
 )
 from octavo.cli.minutes import a_number_of_minutes, train_for_minutes
 from octavo.errors import InputError
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 def train_command(
@@ -91,7 +91,7 @@ def _train(
     overwrite: bool,
 ) -> int:
     from octavo.run.train import train
-    from octavo.training.distributed.world import is_first
+    from octavo.training.distributed.parallel import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, console=console)
     if is_first():

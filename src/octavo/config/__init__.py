@@ -11,29 +11,32 @@ if TYPE_CHECKING:
         ANY_TEXT,
         DEFAULT_RECIPE,
         all_keys,
+        apply_override,
+        apply_overrides,
+        apply_value,
+        apply_values,
         check,
         default_said,
         flatten,
         load_recipe,
         may_be_text,
+        override_key,
+        override_words,
         recipe_tree,
         stored_recipe,
         stored_tree,
         to_yaml,
     )
-    from octavo.config.overrides import (
-        apply_override,
-        apply_overrides,
-        apply_value,
-        apply_values,
-        override_key,
-        override_words,
+    from octavo.config.parts import PartConfig, PartOf, Strict, load_parts, register
+    from octavo.config.plain import (
+        cleaning_names,
+        cleaning_steps,
+        file_text,
+        parse_yaml,
+        recipe_names,
+        recipe_text,
     )
-    from octavo.config.parts import PartConfig, PartOf, Strict, register
-    from octavo.config.plain import file_text, parse_yaml
-    from octavo.config.plugins import load_parts
     from octavo.config.schema import Recipe, SamplingConfig
-    from octavo.config.shipped import cleaning_names, cleaning_steps, recipe_names, recipe_text
 
 __all__ = [
     "ANY_TEXT",
@@ -71,13 +74,11 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "load": "ANY_TEXT DEFAULT_RECIPE all_keys check default_said flatten load_recipe may_be_text "
-        "recipe_tree stored_recipe stored_tree to_yaml",
-        "overrides": "apply_override apply_overrides apply_value apply_values override_key override_words",
-        "parts": "PartConfig PartOf Strict register",
-        "plain": "file_text parse_yaml",
-        "plugins": "load_parts",
+        "load": "ANY_TEXT DEFAULT_RECIPE all_keys apply_override apply_overrides apply_value apply_values check "
+        "default_said flatten load_recipe may_be_text override_key override_words recipe_tree stored_recipe "
+        "stored_tree to_yaml",
+        "parts": "PartConfig PartOf Strict load_parts register",
+        "plain": "cleaning_names cleaning_steps file_text parse_yaml recipe_names recipe_text",
         "schema": "Recipe SamplingConfig",
-        "shipped": "cleaning_names cleaning_steps recipe_names recipe_text",
     },
 )

@@ -17,11 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from octavo.config.shipped import recipe_names
+from octavo.config.plain import recipe_names
 from octavo.corpus.documents import NAMED, Report
 from octavo.errors import CorpusError
-from octavo.util.cache import default_cache
-from octavo.util.files import from_home, kind_of, replace_text, storage_errors
+from octavo.util.files import default_cache, from_home, kind_of, replace_text, storage_errors
 from octavo.util.records import json_text
 
 STDIN = "-"

@@ -7,7 +7,7 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-from octavo.corpus.decoding import encoding_of
+from octavo.corpus.formats import encoding_of
 from octavo.errors import CorpusError
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from octavo.config.parts import part
-from octavo.config.plugins import load_told_parts
+from octavo.config.parts import load_told_parts, part
 from octavo.corpus.limits import got_on, hold
 from octavo.corpus.readers.base import DocumentConfig
 from octavo.corpus.sandbox import DOCUMENT, DONE, FAILED, FRAME, SAID, TEXT, NeedsPassword

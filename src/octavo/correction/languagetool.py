@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from octavo.correction.edits import Change, Correction, corrected
 from octavo.errors import InputError, OctavoError
-from octavo.util.threads import Meanwhile
+from octavo.util.processes import Meanwhile
 
 CHECK = "/v2/check"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0

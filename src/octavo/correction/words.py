@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from octavo.corpus.words import MARKS
-from octavo.tokenizers.pieces import whole_words
+from octavo.tokenizers.base import whole_words
 
 _LETTERS = rf"[^\s\d{MARKS}]++"
 WORD = re.compile(rf"(?<![^\s{MARKS}]){_LETTERS}(?:['’]{_LETTERS})*(?!\d|['’]{_LETTERS})")

@@ -11,8 +11,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from octavo.config.plugins import load_told_parts
-from octavo.data.encode_workers import Span, encode_segment, token_dtype
+from octavo.config.parts import load_told_parts
+from octavo.data.text import Span, encode_segment, token_dtype
 from octavo.errors import OctavoError
 from octavo.tokenizers import Tokenizer, UnknownTextError, load_tokenizer
 

@@ -23,10 +23,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import octavo
-from octavo.config.parts import PartConfig, SplitBy
-from octavo.config.plugins import loaded_parts
+from octavo.config.parts import PartConfig, SplitBy, loaded_parts
 from octavo.corpus import Report, Source
-from octavo.data.encode_workers import token_dtype
 from octavo.data.shards import write_shards
 from octavo.data.splits import split_text
 from octavo.data.store import (
@@ -41,11 +39,10 @@ from octavo.data.store import (
     publish,
     say_reused,
 )
-from octavo.data.text import Progress, Text, ingest, no_progress
+from octavo.data.text import Progress, Text, ingest, no_progress, token_dtype
 from octavo.errors import CheckpointError, ConfigError, CorpusError
 from octavo.tokenizers import Tokenizer, TokenizerConfig, build_tokenizer
-from octavo.util.cache import default_cache
-from octavo.util.files import file_hash, remove, replace_text
+from octavo.util.files import default_cache, file_hash, remove, replace_text
 from octavo.util.records import Record, json_text, read_record
 
 

@@ -18,21 +18,22 @@ from typing import Self
 
 import numpy as np
 
-from octavo.data.encode_workers import (
+from octavo.data.encode_workers import cores, encode_together
+from octavo.data.text import (
     SEGMENT,
     Encoded,
+    Progress,
     Span,
-    cores,
+    Text,
     encode_alone,
-    encode_together,
+    no_progress,
     segments_of,
     token_dtype,
 )
-from octavo.data.text import Progress, Text, no_progress
 from octavo.errors import CorpusError
 from octavo.tokenizers import Tokenizer, UnknownTextError
+from octavo.util.processes import Behind
 from octavo.util.records import json_text
-from octavo.util.threads import Behind
 
 JOURNAL = ".journal"
 _LONG = 32 << 20  # bytes of text from which on the start of other processes is worth while

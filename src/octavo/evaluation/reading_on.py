@@ -22,7 +22,7 @@ from octavo.ngram.codes import CODE
 from octavo.ngram.mixing import COPYING, ContextMixing
 from octavo.ngram.mixing_counts import Mixer, MixingCounts
 from octavo.training.objective import Objective, PerToken
-from octavo.util.threads import Meanwhile
+from octavo.util.processes import Meanwhile
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from octavo.export.weights import weights_of
 from octavo.run.data import absolute, build_dataset
 from octavo.run.evaluate import refuse_other_text
 from octavo.run.run import Run
-from octavo.util.console import Console
 from octavo.util.files import (
     FULL,
     claim_folder,
@@ -36,7 +35,7 @@ from octavo.util.files import (
     remove,
 )
 from octavo.util.records import Record, json_text, plain, read_record
-from octavo.util.terminal import shown
+from octavo.util.terminal import Console, shown
 
 CERTIFICATE = "certificate.json"
 CARD = "README.md"

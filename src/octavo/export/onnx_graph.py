@@ -25,7 +25,7 @@ OPSET, IR_VERSION = 18, 8  # old enough for runtimes of several years
 CACHED, UNCACHED, DATA = "model.onnx", "model_without_cache.onnx", "model.onnx_data"
 PAGE = 4096
 TYPES = {torch.float32: "FLOAT", torch.float16: "FLOAT16", torch.bfloat16: "BFLOAT16"}
-STEP, MIX = 1_000_003, 0x9E3779B97F4A7C15 - 2**64  # of octavo.model.ngram_vectors
+STEP, MIX = 1_000_003, 0x9E3779B97F4A7C15 - 2**64  # of octavo.model.inputs
 
 
 def onnx_library() -> ModuleType:

@@ -21,7 +21,7 @@ from octavo.generation.int8 import in_bytes
 from octavo.generation.network import KINDS, NORMS, Layer, Matrix, Network, Norm
 from octavo.generation.sampling import Precision, Window
 from octavo.util.kernels import Floats, kernel
-from octavo.util.threads import threads
+from octavo.util.processes import threads
 
 if TYPE_CHECKING:
     from octavo.model.base import LanguageModel

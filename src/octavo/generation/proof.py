@@ -17,8 +17,7 @@ from torch import Tensor
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.native import compiled
 from octavo.generation.sampling import Precision
-from octavo.model.attend import fits
-from octavo.model.attention import Attention, FusedAttend
+from octavo.model.attention import Attention, FusedAttend, fits
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.positions import RotaryPositions

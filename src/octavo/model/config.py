@@ -13,8 +13,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from octavo.config.parts import LARGEST, PartConfig, PartOf, Strict, register
-from octavo.model.attend import reaches
-from octavo.model.attention import QK_EPS, Attention, ExplicitAttend, FusedAttend
+from octavo.model.attention import QK_EPS, Attention, ExplicitAttend, FusedAttend, reaches
 from octavo.model.base import FLOAT_BYTES, ModelConfig, table_parameters
 from octavo.model.gpt import GPT, Block, PostNormBlock
 

@@ -33,6 +33,7 @@ from octavo.tokenizers.base import Vocabulary, of_sides
 from octavo.training.cuda_graph import UNTIL_REPLAYED
 from octavo.training.device import (
     Runtime,
+    Watch,
     accelerator,
     choose_device,
     choose_threads,
@@ -44,10 +45,8 @@ from octavo.training.loop import training_steps
 from octavo.training.memory import WHOLE, Fit, estimated, learned_numbers, open_ways, refuse_beyond_memory_of
 from octavo.training.recompute import recompute_blocks
 from octavo.training.step import StepOptions
-from octavo.training.threads import Watch
-from octavo.util.console import Console
 from octavo.util.records import plain
-from octavo.util.terminal import duration
+from octavo.util.terminal import Console, duration
 
 MANY_PASSES = 5
 REPEATS = 3  # steps that are timed, after one to warm up
@@ -334,6 +333,7 @@ def timed(
     precision = precision_here(training.precision, recipe, model, probe, device, console, objective=objective)
     model.to(device)
     warm = UNTIL_REPLAYED if device.type == "cuda" else 1
+    asked = teaching_models(recipe, teachers, vocab_size)
     steps = training_steps(
         model,
         training.optimizer.build(model),
@@ -341,7 +341,7 @@ def timed(
         steps=range(repeats + warm),
         seed=recipe.seed,
         schedule=lambda step: 0.0,  # weights stay, so that a recipe that would diverge can be timed too
-        objective=objective_of(recipe, teaching_models(recipe, teachers, vocab_size), device),
+        objective=objective_of(recipe, asked, device) if asked else recipe.objective.build(),
         options=StepOptions(
             accumulation=parts, clip=training.clip, autocast=Runtime(device, precision, threads).autocast
         ),

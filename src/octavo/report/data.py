@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from octavo.config import Recipe, check, stored_tree
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import RunFolderError
 from octavo.evaluation.stored import Remembered, Row
 from octavo.report.about import trained_on

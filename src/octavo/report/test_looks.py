@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.config import Recipe
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.report.about import split_of
 from octavo.util.terminal import finite
 

@@ -13,17 +13,16 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from octavo.config import Recipe, override_key, override_words
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import CheckpointError, OctavoError, StorageError
 from octavo.report.promised import audit, written_like
 from octavo.report.test_looks import is_to_be_audited, reached
 from octavo.run.run import Run
 from octavo.run.test_split import look
 from octavo.task import read_evaluation
-from octavo.util.cache import default_cache
-from octavo.util.console import Console
-from octavo.util.files import storage_errors
+from octavo.util.files import default_cache, storage_errors
 from octavo.util.records import Number, Record, json_text, parse_json, read_rows
+from octavo.util.terminal import Console
 
 # The account of a user's promises: how far each was off, which calibrates the next ones.
 

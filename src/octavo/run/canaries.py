@@ -20,10 +20,10 @@ from octavo.run.evaluate import refuse_other_text
 from octavo.run.prompts import refresh_report
 from octavo.run.run import Run
 from octavo.tokenizers import UnknownTextError
-from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors
 from octavo.util.output import Output, all_or_none
 from octavo.util.records import json_text, read_record
+from octavo.util.terminal import Console
 
 MOST = 0.1
 """The most of a text that may be planted; more would make it another text."""

@@ -38,9 +38,8 @@ from octavo.run.folder import RunFolder
 from octavo.run.list import Seen, look, run_folders
 from octavo.run.run import Run
 from octavo.task import task_of
-from octavo.util.console import Console
 from octavo.util.html import templates
-from octavo.util.terminal import duration
+from octavo.util.terminal import Console, duration
 
 FIGURES = (
     ("bits per byte", "bits_per_byte", "{:.3f}"),

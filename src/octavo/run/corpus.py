@@ -24,11 +24,11 @@ from octavo.data.store import aside
 from octavo.data.text import Text, ingest, read_range
 from octavo.errors import InputError
 from octavo.run.data import Paths, build_source, fill
-from octavo.util.cache import default_cache
-from octavo.util.console import Console
+from octavo.util.files import default_cache
 from octavo.util.html import templates
 from octavo.util.output import Output
 from octavo.util.records import json_text
+from octavo.util.terminal import Console
 
 SEPARATOR = "<|endoftext|>"
 _LINE = 1 << 12  # characters of a line that are looked at for it

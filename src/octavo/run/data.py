@@ -32,8 +32,8 @@ from octavo.data.prepare import Heard
 from octavo.errors import InputError, TokenizerError
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, TokenizerConfig, UnknownTextError, build_tokenizer
-from octavo.util.console import Console
 from octavo.util.files import from_home
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     import torch

@@ -14,9 +14,8 @@ from octavo.data import Dataset
 from octavo.data.batches import Batches
 from octavo.errors import InputError
 from octavo.run.data import most_steps
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress, seconds_of
-from octavo.util.console import Console
+from octavo.run.folder import Progress, RunFolder, seconds_of
+from octavo.util.terminal import Console
 
 # How many steps a run takes, where it may change on the way: where a step stands in the schedule of the
 # learning rate.

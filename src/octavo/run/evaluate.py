@@ -18,14 +18,13 @@ from octavo.evaluation.score import Score, score
 from octavo.model.base import LanguageModel
 from octavo.run.data import Paths, build_dataset, evaluated_on, in_memory, rows_at_once
 from octavo.run.finetune import comparing
-from octavo.run.folder import RunFolder
-from octavo.run.progress import next_step
+from octavo.run.folder import RunFolder, next_step
 from octavo.task import EvaluationContext, Trained, task_of
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime, set_threads
 from octavo.training.objective import Objective
-from octavo.util.console import Console
 from octavo.util.records import plain
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from octavo.evaluation.reading_on import Heard

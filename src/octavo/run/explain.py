@@ -32,8 +32,8 @@ from octavo.run.evaluate import refuse_other_text
 from octavo.run.run import Run
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
-from octavo.training.story import chapters, read_chapter
-from octavo.util.console import Console
+from octavo.training.checkpoint import chapters, read_chapter
+from octavo.util.terminal import Console
 
 LEAST, SHARE = 3e10, 0.005
 """Of a report: operations that measuring may always take, some 2 seconds; and the share of those of the training."""

@@ -7,28 +7,26 @@ it goes on, is judged and is repeated when the other one is gone.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from octavo.config import Recipe, apply_override, check, flatten, override_key, override_words, stored_recipe
-from octavo.config.plugins import command
-from octavo.data import Dataset
-from octavo.data.batches import Batches
+from octavo.config import Recipe, check, flatten, stored_recipe
+from octavo.config.load import named_start
+from octavo.config.parts import command
 from octavo.errors import CheckpointError, ConfigError, InputError, RunFolderError
 from octavo.model.base import LanguageModel, build_model
 from octavo.model.grow import grow_vocabulary
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress, RunFolder
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer, load_tokenizer, with_special
 from octavo.training.checkpoint import Checkpoint, fill_model, model_tensors, read_tensors, write_tensors
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
-from octavo.training.objective import Learning, Objective
-from octavo.util.files import file_hash, from_home, storage_errors, written_aside
+from octavo.training.objective import Objective
+from octavo.util.files import file_hash, storage_errors, written_aside
 
 FREE = ("model.dropout.", "model.context", "tokenizer.special")
 """Keys of the model and the tokenizer that may be others than those of the run it starts from."""
@@ -47,22 +45,6 @@ class Start:
     tokenizer: Tokenizer
     fill: Callable[[LanguageModel], None]
     told: dict[str, Any]
-
-
-def named_start(tree: Mapping[str, Any]) -> Path | None:
-    """The run that a recipe's plain data starts from."""
-    training = tree.get("training")
-    named = training.get("start_from") if isinstance(training, Mapping) else None
-    return from_home(named).absolute() if isinstance(named, str | Path) and str(named) else None
-
-
-def named_by(overrides: Iterable[str] | Mapping[str, Any]) -> Path | None:
-    """The same where overrides alone say it."""
-    tree: dict[str, Any] = {}
-    for override in override_words(overrides):
-        if override_key(override).split(".")[0] == "training":
-            apply_override(tree, override)
-    return named_start(tree)
 
 
 def find_start(path: Path) -> Checkpoint:
@@ -101,14 +83,13 @@ def default_tree(path: Path) -> dict[str, Any]:
 
 
 def with_start(tree: Mapping[str, Any], earlier: Recipe | None = None) -> dict[str, Any]:
-    """A recipe's plain data with the model and tokenizer of the run that it starts from, where it leaves them open.
+    """The plain data of a recipe that starts from a run, with that one's model and tokenizer where it leaves them open.
 
     `earlier` is the recipe of the run itself, where it goes on: then the other run is not asked.
     Raises ConfigError where the recipe states what cannot differ, InputError where the other run cannot be used.
     """
     path = named_start(tree)
-    if path is None:
-        return dict(tree)
+    assert path is not None, "its weights are drawn at random"
     try:
         known = earlier or stored_recipe(find_start(path).folder / "config.yaml")
     except InputError:
@@ -292,8 +273,7 @@ def kept_start(folder: RunFolder) -> Start | None:
 def started_of(folder: RunFolder, recipe: Recipe, tokenizer: Tokenizer) -> Callable[[], LanguageModel] | None:
     """What makes the model of a run as it was before its first step, where these were another run's weights that are
     still kept."""
-    start = kept_start(folder) if folder.start.is_file() else None
-    if start is None:
+    if (start := kept_start(folder)) is None:
         return None
 
     def make() -> LanguageModel:
@@ -304,37 +284,6 @@ def started_of(folder: RunFolder, recipe: Recipe, tokenizer: Tokenizer) -> Calla
     return make
 
 
-def begin(
-    objective: Objective,
-    batches: Batches,
-    model: LanguageModel,
-    folder: RunFolder,
-    recipe: Recipe,
-    dataset: Dataset,
-    source: Checkpoint | None,
-) -> Batches:
-    """What a run learns from: the recipe's `batches`, or what its objective puts in their place, from where that was at
-    the checkpoint `source`."""
-    learning = Learning(
-        model=model,
-        batches=batches,
-        started=started_of(folder, recipe, dataset.tokenizer),
-        dataset=dataset,
-        seed=recipe.seed,
-        rows=recipe.training.batch,
-        accumulation=recipe.training.accumulation,
-    )
-    learned = objective.begin(learning)
-    if source is not None:
-        try:
-            learned.restore(source.others())
-        except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise CheckpointError(
-                f"{source.folder} does not hold the state of this objective ({error})."
-            ) from error
-    return learned
-
-
 def comparing(recipe: Recipe, reference: LanguageModel | None, device: torch.device) -> Objective:
     """A recipe's objective, told which model its run started from. Raises InputError where it compares with that, and
     it is not there."""
@@ -343,11 +292,8 @@ def comparing(recipe: Recipe, reference: LanguageModel | None, device: torch.dev
     return objective
 
 
-def keep_start(folder: RunFolder, model: LanguageModel, start: Start | None) -> dict[str, Any]:
-    """Save the weights that a run begins with, whole or not at all; returns what its manifest tells of them. Nothing of
-    a run that starts from no other."""
-    if start is None:
-        return {}
+def keep_start(folder: RunFolder, model: LanguageModel, start: Start) -> dict[str, Any]:
+    """Save the weights that a run begins with, whole or not at all; returns what its manifest tells of them."""
     with storage_errors(folder.path), written_aside(folder.made.file(folder.start)) as aside:
         write_tensors(aside, model_tensors(model))
     return {"start_from": {**start.told, "kept_sha256": file_hash(folder.start)}}

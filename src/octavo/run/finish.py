@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from octavo.config import Recipe
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.data import Dataset
 from octavo.errors import DivergedError
 from octavo.evaluation.diagnostics import Facts, diagnose
@@ -16,15 +16,14 @@ from octavo.report.page import Explainer
 from octavo.report.test_looks import is_to_be_audited, of_result
 from octavo.run.evaluate import evaluate_own
 from octavo.run.explain import explainer_of
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress, next_lines, next_step, progress_of
+from octavo.run.folder import Progress, RunFolder, next_lines, next_step, progress_of
 from octavo.run.run import Run
 from octavo.run.trainer import write_samples
 from octavo.task import task_of
 from octavo.training.device import Runtime
-from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors
 from octavo.util.records import json_text, plain
+from octavo.util.terminal import Console
 
 
 def finish(

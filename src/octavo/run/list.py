@@ -15,8 +15,7 @@ from typing import Any, Literal
 from octavo.config import Recipe, check, parse_yaml, stored_recipe, stored_tree
 from octavo.config.schema import shape_in_words
 from octavo.errors import CheckpointError, OctavoError, RunFolderError
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress, RunFolder
 from octavo.training.checkpoint_folder import MANIFEST, CheckpointFolder, follow, list_checkpoints
 from octavo.util.records import read_record
 from octavo.util.terminal import finite

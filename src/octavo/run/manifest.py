@@ -12,11 +12,11 @@ from typing import Any
 
 import octavo
 from octavo.config import Recipe, to_yaml
-from octavo.config.plugins import loaded_parts
+from octavo.config.parts import loaded_parts
 from octavo.data import Dataset
 from octavo.training.device import Runtime
-from octavo.util.kernels import built_facts, in_use
-from octavo.util.version import commit, git
+from octavo.util.kernels import built_facts, commit, in_use
+from octavo.util.processes import git
 
 PACKAGES = ("torch", "numpy", "safetensors", "pydantic", "tokenizers", "tiktoken")
 

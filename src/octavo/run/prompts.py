@@ -17,10 +17,9 @@ from octavo.generation import Engine, Sample, TextRequest
 from octavo.generation.sampling import SamplingFields, SamplingOptions
 from octavo.run.run import Run
 from octavo.run.training_text import text_pieces, training_text
-from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors
 from octavo.util.records import json_text, plain
-from octavo.util.terminal import in_markdown
+from octavo.util.terminal import Console, in_markdown
 
 FOLDER = "prompts"
 SAID_EVERY = 256

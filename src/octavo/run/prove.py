@@ -25,9 +25,9 @@ from octavo.run.evaluate import on_cpu, refuse_other_text, whole_split
 from octavo.run.run import Run
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
-from octavo.util.console import Console
 from octavo.util.files import storage_errors, written_aside
 from octavo.util.records import json_text, parse_json
+from octavo.util.terminal import Console
 
 FIRST_LINE = "octavo-proof 1"
 MOST_TOKENS = 1 << 30

@@ -7,17 +7,16 @@ from typing import Any
 
 from octavo.config import stored_recipe
 from octavo.evaluation.stored import Manifest
-from octavo.run.folder import RunFolder
-from octavo.run.progress import State
+from octavo.run.folder import RunFolder, State
 from octavo.run.run import Run
 from octavo.run.train import train_in
 from octavo.training.checkpoint_folder import follow
-from octavo.training.distributed.world import ALONE
-from octavo.training.threads import changes_in_words
-from octavo.util.console import Console
+from octavo.training.device import changes_in_words
+from octavo.training.distributed.parallel import ALONE
 from octavo.util.files import file_hash
 from octavo.util.records import read_record
 from octavo.util.runs import free_name
+from octavo.util.terminal import Console
 
 
 def replay(

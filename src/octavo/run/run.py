@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from octavo.config import Recipe, stored_recipe
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.errors import CheckpointError, InputError, RunFolderError
 from octavo.generation import Engine, Prompt, Sample, TextRequest
 from octavo.generation.sampling import SamplingFields, SamplingOptions, sampling_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from octavo.corpus.validators.base import Validator
     from octavo.data import Dataset
     from octavo.report.figure import Plot
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
 
 COUNTS = "counts."
@@ -167,7 +167,9 @@ class Run:
     @cached_property
     def started(self) -> LanguageModel | None:
         """The model as it was before its first step, where these were another run's weights and are still kept."""
-        made = started_of(self.folder, self.config, self.tokenizer) if self.folder else None
+        if self.folder is None or not self.folder.start.is_file():
+            return None
+        made = started_of(self.folder, self.config, self.tokenizer)
         return made() if made else None
 
     @property
@@ -287,7 +289,7 @@ class Run:
             raise InputError("The test split is the run's own: give a text or test, not both.")
         if test:
             from octavo.run.test_split import look
-            from octavo.util.console import Console
+            from octavo.util.terminal import Console
 
             return look(self, Console(quiet=True))
         from octavo.run.evaluate import evaluate_run

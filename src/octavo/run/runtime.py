@@ -21,6 +21,7 @@ from octavo.model.base import LanguageModel
 from octavo.run.manifest import machine
 from octavo.training.device import (
     Runtime,
+    Watch,
     accelerator,
     choose_device,
     choose_precision,
@@ -29,15 +30,13 @@ from octavo.training.device import (
     keep_memory,
     set_threads,
 )
-from octavo.training.distributed.world import ALONE, World
+from octavo.training.distributed.parallel import ALONE, World
 from octavo.training.memory import Fit, attempted, open_ways, try_out
 from octavo.training.objective import Objective
 from octavo.training.recompute import recompute_blocks
-from octavo.training.threads import Watch
-from octavo.util.cache import default_cache
-from octavo.util.console import Console
-from octavo.util.files import replace_text
+from octavo.util.files import default_cache, replace_text
 from octavo.util.records import Record, json_text, read_record
+from octavo.util.terminal import Console
 
 
 def choose_runtime(

@@ -12,9 +12,8 @@ from torch import Tensor
 import octavo
 from octavo.config import Recipe, to_yaml
 from octavo.errors import InputError, StorageError
-from octavo.run.folder import RunFolder
+from octavo.run.folder import Progress, RunFolder
 from octavo.run.manifest import code_identity, machine, versions
-from octavo.run.progress import Progress
 from octavo.tokenizers import Tokenizer
 from octavo.training.checkpoint import save_checkpoint
 from octavo.training.checkpoint_folder import point

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from octavo.config import (
     DEFAULT_RECIPE,
@@ -17,16 +19,16 @@ from octavo.config import (
     recipe_tree,
     stored_recipe,
 )
-from octavo.config.plugins import command
+from octavo.config.load import named_by, named_start
+from octavo.config.parts import command
 from octavo.config.schema import TeachersConfig
-from octavo.errors import ConfigError, InputError, RunFolderError
+from octavo.errors import ConfigError, InputError, OctavoError, RunFolderError
 from octavo.run.data import Paths, fill, period
-from octavo.run.finetune import default_tree, named_by, with_start
-from octavo.run.folder import RunFolder
-from octavo.run.progress import seconds_of
+from octavo.run.finetune import default_tree, with_start
+from octavo.run.folder import RunFolder, seconds_of
 from octavo.task import task_of
-from octavo.util.console import Console
-from octavo.util.terminal import in_minutes
+from octavo.util.files import file_hash
+from octavo.util.terminal import Console, in_minutes
 
 # Options of a recipe that change nothing. They are named at the start, because a silent one misleads.
 
@@ -104,7 +106,7 @@ def resolve(
     """The checked recipe, with the text put in and overrides on top; `earlier` is that of the run, where it goes on.
     A `Recipe` to which nothing is added stays what it is.
 
-    Of a run that starts from another, model and tokenizer are that one's (see `runs.start`). Raises ConfigError or
+    Of a run that starts from another, model and tokenizer are that one's (see `run.finetune`). Raises ConfigError or
     InputError for settings that are wrong, among them a validator that cannot read what the recipe makes.
     """
     changes = override_words(overrides)
@@ -115,7 +117,9 @@ def resolve(
         fill(tree, text, changes)
         if earlier is not None:  # what a recipe leaves open is as the run has it, whatever is usual now
             tree.setdefault("split", earlier.split)
-        resolved = check(with_start(tree, earlier))
+        if named_start(tree) is not None:
+            tree = with_start(tree, earlier)
+        resolved = check(tree)
     if resolved.validator.kind != "none" and resolved.validator.build(resolved.corpus) is not None:
         from octavo.generation.constrain import refuse_no_symbols
 
@@ -162,3 +166,60 @@ def continued(folder: RunFolder, wanted: Recipe, console: Console) -> Recipe:
             )
         console.say(change)
     return wanted if differing else stored
+
+
+# What the objective of a run names by its path: a learned reward, a file of prompts. Another one makes another run.
+
+MATERIALS = "materials"
+"""Of a manifest, where `hashes_of_files` stand."""
+
+
+def hashes_of_files(recipe: Recipe) -> dict[str, str]:
+    """SHA-256 of each file, or of the weights of each run, by the setting that names it. What is not there, or can be
+    read once only, is left out."""
+    digests = {}
+    for setting, path in _named_paths("objective", recipe.objective):
+        try:
+            if path.is_dir():
+                from octavo.run.run import Run
+                from octavo.run.teachers import weights_hash
+
+                digests[setting] = weights_hash(Run.open(path))
+            elif path.is_file():
+                digests[setting] = file_hash(path)
+        except (OctavoError, OSError):
+            continue
+    return digests
+
+
+def named_files(recipe: Recipe) -> dict[str, Any]:
+    """Hashes of the files that a recipe's parts read, for its manifest; empty where there are none."""
+    return {MATERIALS: digests} if (digests := hashes_of_files(recipe)) else {}
+
+
+def changed_files(recipe: Recipe, manifest: Mapping[str, Any]) -> list[str]:
+    """The settings whose paths hold something else now than when the run began."""
+    now, before = hashes_of_files(recipe), manifest.get(MATERIALS, {})
+    return [setting for setting, found in now.items() if before.get(setting, found) != found]
+
+
+def refuse_other_files(recipe: Recipe, manifest: Mapping[str, Any]) -> None:
+    """Raise InputError where a run that resumes would go on with others."""
+    if settings := changed_files(recipe, manifest):
+        raise InputError(
+            f"What {' and '.join(settings)} names has changed since this run began, so it cannot be resumed or "
+            "repeated.",
+            remedy="bring the old one back, or start a new run with another --out",
+        )
+
+
+def _named_paths(key: str, value: Any) -> Iterator[tuple[str, Path]]:
+    """Every path in a tree of settings, with its dotted key."""
+    if isinstance(value, Path):
+        yield key, value
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _named_paths(f"{key}.{name}", getattr(value, name))
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            yield from _named_paths(f"{key}.{index}", inner)

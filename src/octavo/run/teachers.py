@@ -28,10 +28,10 @@ from octavo.run.folder import RunFolder
 from octavo.run.run import Run
 from octavo.training.device import fast_bfloat16
 from octavo.training.distill import Distillation
-from octavo.training.distributed.world import World
+from octavo.training.distributed.parallel import World
 from octavo.training.objective import Objective
-from octavo.util.console import Console
 from octavo.util.files import file_hash, storage_errors, written_aside
+from octavo.util.terminal import Console
 
 STREAMS = 64  # written side by side
 LONGEST = 16  # of the model's contexts: where a document that does not end is ended
@@ -112,8 +112,6 @@ def read_same_text(run: Run, dataset: Dataset) -> bool:
 def objective_of(recipe: Recipe, teachers: Sequence[nn.Module], device: torch.device) -> Objective:
     """The objective of a recipe's model, including the teachers' networks, which are then on the device."""
     own = recipe.objective.build()
-    if not teachers:
-        return own
     return ByNetworks(own, [model.to(device) for model in teachers], weight=recipe.training.teachers.weight)
 
 

@@ -24,9 +24,9 @@ from octavo.run.evaluate import (
 )
 from octavo.task import EvaluationContext, read_evaluation, task_of
 from octavo.training.device import Runtime
-from octavo.util.console import Console
 from octavo.util.files import replace_text
 from octavo.util.records import json_text
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from octavo.evaluation.reading_on import Heard

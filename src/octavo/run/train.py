@@ -14,7 +14,7 @@ import numpy as np
 
 import octavo
 from octavo.config import Recipe, stored_recipe, to_yaml
-from octavo.config.plugins import changed_parts
+from octavo.config.parts import changed_parts
 from octavo.config.schema import ASKING, TeachersConfig
 from octavo.data import Dataset, open_dataset
 from octavo.errors import (
@@ -28,7 +28,6 @@ from octavo.errors import (
 )
 from octavo.generation import Engine
 from octavo.model.base import LanguageModel, build_model, trained
-from octavo.run import dependencies
 from octavo.run.data import (
     Paths,
     build_batches,
@@ -41,24 +40,40 @@ from octavo.run.data import (
 )
 from octavo.run.deadline import end_of, ending
 from octavo.run.finetune import begun_with, keep_start
-from octavo.run.folder import PREPARING, RunFolder, in_place_of, refuse_without_folder
+from octavo.run.folder import (
+    PREPARING,
+    RunFolder,
+    going_on,
+    in_place_of,
+    keep_rows,
+    progress_of,
+    refuse_without_folder,
+    seconds_of,
+    source_of,
+)
 from octavo.run.manifest import run_manifest
-from octavo.run.progress import going_on, keep_rows, progress_of, seconds_of, source_of
 from octavo.run.run import Run
 from octavo.run.runtime import choose_runtime, decisions
-from octavo.run.settings import continued, default_recipe, idle_options, resolve
+from octavo.run.settings import (
+    continued,
+    default_recipe,
+    idle_options,
+    named_files,
+    refuse_other_files,
+    resolve,
+)
 from octavo.run.trainer import Hook, Trainer, Training, event_writer
 from octavo.task import task_of
 from octavo.tokenizers import Tokenizer
 from octavo.tokenizers.base import of_sides
 from octavo.training.device import Runtime
-from octavo.training.distributed.world import ALONE, World, launched, restarts
+from octavo.training.distributed.parallel import ALONE, World, launched, restarts
 from octavo.training.memory import refuse_beyond_memory_of
 from octavo.training.recompute import recompute_blocks
-from octavo.util.console import Console
 from octavo.util.files import FULL, replace_text, storage_errors
 from octavo.util.records import AnyRecord, json_text, read_record
 from octavo.util.runs import free_name
+from octavo.util.terminal import Console
 
 
 def train(
@@ -187,7 +202,9 @@ def compose(
         metadata = begin(folder, recipe, metadata or {})
         console.keep_log(folder.made.file(folder.log))
     earlier = world.broadcast(folder.made_by() if world.first else None)
-    start = begun_with(folder, recipe, console.say, goes_on=earlier is not None, like=replay_of)
+    start = None
+    if recipe.training.start_from is not None:
+        start = begun_with(folder, recipe, console.say, goes_on=earlier is not None, like=replay_of)
 
     if parent is not None:
         dataset, held_out = parent.dataset, parent.held_out
@@ -228,7 +245,9 @@ def compose(
     if world.first:
         if earlier is None:
             metadata = {**(metadata or {}), **taught}
-            metadata |= keep_start(folder, model, start) | dependencies.described(recipe)
+            if start is not None:
+                metadata |= keep_start(folder, model, start)
+            metadata |= named_files(recipe)
         note_down(folder, recipe, dataset, runtime, metadata if earlier is None else None)
     return Training(
         recipe=recipe,
@@ -391,7 +410,7 @@ def compare_with(
             "The text has changed since this run began, so it cannot be resumed or repeated.",
             remedy="bring the old text back, or start a new run with another --out",
         )
-    dependencies.refuse_others(recipe, earlier)
+    refuse_other_files(recipe, earlier)
 
 
 SEEDS = 2**32

@@ -17,30 +17,35 @@ import octavo
 from octavo.config import Recipe, to_yaml
 from octavo.data import Dataset
 from octavo.data.batches import Batches
-from octavo.errors import DivergedError, Interrupted, MissingExtra
+from octavo.errors import CheckpointError, DivergedError, Interrupted, MissingExtra
 from octavo.evaluation.result import Metrics
 from octavo.model.base import LanguageModel, build_model
 from octavo.run.data import in_steps
 from octavo.run.deadline import Pace, clock_of, judged_at_the_end
 from octavo.run.evaluate import evaluate_split, evaluated_by
-from octavo.run.finetune import begin
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress, ends_before, followed, going_on, in_between
+from octavo.run.finetune import started_of
+from octavo.run.folder import Progress, RunFolder, ends_before, followed, going_on, in_between
 from octavo.run.run import Run
 from octavo.task import task_of
-from octavo.training.checkpoint import OTHER, Checkpoint, learning_tensors, model_tensors, save_checkpoint
+from octavo.training.checkpoint import (
+    OTHER,
+    Checkpoint,
+    keep_chapter,
+    learning_tensors,
+    model_tensors,
+    save_checkpoint,
+    story_steps,
+)
 from octavo.training.checkpoint_folder import follow, point, prune
-from octavo.training.device import Runtime, compiled, compiles, pass_timing, set_threads
+from octavo.training.device import Runtime, WatchfulCrew, compiled, compiles, faster, pass_timing, set_threads
 from octavo.training.distributed.parallel import held, is_part
 from octavo.training.loop import DIVERGED_REMEDY, StepInfo, training_steps
-from octavo.training.objective import Objective
-from octavo.training.signals import stop_requests
+from octavo.training.objective import Learning, Objective
 from octavo.training.step import StepOptions
-from octavo.training.story import keep_chapter, story_steps
-from octavo.training.threads import WatchfulCrew, faster
-from octavo.util.console import Console
 from octavo.util.files import replace_text, storage_errors, sync
+from octavo.util.processes import stop_requests
 from octavo.util.records import json_text
+from octavo.util.terminal import Console
 
 
 @dataclass(frozen=True)
@@ -164,9 +169,7 @@ class Trainer:
         if source is not None:
             source.load_optimizers(self.optimizers)
             self.progress = Progress.of(source)
-        self.learned = begin(
-            self.objective, self.batches, self.model, self.folder, recipe, self.dataset, source
-        )
+        self.learned = self._learned(source)
         for note in self.learned.notes if self.learned is not self.batches else ():
             self.console.say(note)
         self.earlier = self.progress.elapsed
@@ -203,6 +206,30 @@ class Trainer:
     def steps(self) -> int:
         """Of the whole run, as things stand."""
         return self.pace.total
+
+    def _learned(self, source: Checkpoint | None) -> Batches:
+        """What the run learns from: the recipe's batches, or what its objective puts in their place, from where that
+        was at the checkpoint `source`."""
+        recipe, folder, training = self.recipe, self.folder, self.recipe.training
+        kept = folder.start.is_file()
+        learning = Learning(
+            model=self.model,
+            batches=self.batches,
+            started=started_of(folder, recipe, self.dataset.tokenizer) if kept else None,
+            dataset=self.dataset,
+            seed=recipe.seed,
+            rows=training.batch,
+            accumulation=training.accumulation,
+        )
+        learned = self.objective.begin(learning)
+        if source is not None:
+            try:
+                learned.restore(source.others())
+            except (ValueError, TypeError, KeyError, IndexError) as error:
+                raise CheckpointError(
+                    f"{source.folder} does not hold the state of this objective ({error})."
+                ) from error
+        return learned
 
     def _crew(self) -> WatchfulCrew | None:
         """What watches the threads, if the recipe leaves their number open and other programs could slow them down."""

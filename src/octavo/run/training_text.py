@@ -13,9 +13,9 @@ from octavo.correction.words import count_words
 from octavo.errors import CheckpointError, CorpusError, InputError, StorageError
 from octavo.evaluation.stored import Words
 from octavo.run.data import absolute, build_dataset, cleaned
-from octavo.util.console import Console
 from octavo.util.files import replace_text
 from octavo.util.records import json_text, read_record
+from octavo.util.terminal import Console
 
 if TYPE_CHECKING:
     from octavo.run.run import Run

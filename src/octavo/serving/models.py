@@ -21,10 +21,9 @@ from octavo.errors import InputError, OctavoError, RunFolderError
 from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
 from octavo.generation.sampling import Precision
-from octavo.model.adapters import merged
-from octavo.run.folder import RunFolder
+from octavo.model.base import merged
+from octavo.run.folder import Progress, RunFolder
 from octavo.run.list import run_folders
-from octavo.run.progress import Progress
 from octavo.run.run import Run
 from octavo.serving.errors import Refusal, wrong
 from octavo.serving.scheduler import Scheduler

@@ -18,15 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import octavo
-from octavo.config.plugins import loaded_parts
+from octavo.config.parts import loaded_parts
 from octavo.errors import InputError, Interrupted, MissingExtra
 from octavo.run.data import text_elsewhere
 from octavo.studies.job import OUTCOME, Job, failed, perform, write_outcome
 from octavo.studies.runner import TRIES, Bench, Done, environment
 from octavo.studies.stored import Outcome
-from octavo.training.signals import stop_requests
-from octavo.util.console import Console
 from octavo.util.files import folder_aside, publish_folder, put_away
+from octavo.util.processes import stop_requests
+from octavo.util.terminal import Console
 
 Files = dict[str, bytes]
 CONNECT_SECONDS = 10.0

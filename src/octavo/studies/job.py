@@ -25,8 +25,7 @@ from octavo.model.base import LanguageModel, build_model
 from octavo.model.vectors import calibrate
 from octavo.run.data import build_dataset
 from octavo.run.evaluate import unit_losses
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress, RunFolder
 from octavo.run.run import Run
 from octavo.run.train import train
 from octavo.run.trainer import Hook
@@ -36,10 +35,10 @@ from octavo.studies.stored import Outcome
 from octavo.task import read_evaluation, task_of
 from octavo.training.checkpoint_folder import follow, prune
 from octavo.training.device import Runtime, set_threads
-from octavo.util.console import Console
 from octavo.util.files import put_away, replace_text
 from octavo.util.memory import out_of_memory
 from octavo.util.records import json_text, read_record
+from octavo.util.terminal import Console
 
 OUTCOME, UNITS = "outcome.json", "units.json"
 PATIENCE = 60.0  # seconds that a run waits for a process that is still leaving its folder

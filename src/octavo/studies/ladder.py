@@ -31,8 +31,8 @@ from octavo.studies.results import StudyResults, collect, is_study, study_tree
 from octavo.studies.run import check_jobs, price_resolved, refuse_changed, run_resolved
 from octavo.studies.spec import BASELINE, Change, Study, problems_error, read_study_file, slug_of
 from octavo.studies.token_comparison import write_where
-from octavo.util.console import Console
 from octavo.util.files import claim_folder, replace_text, storage_errors
+from octavo.util.terminal import Console
 
 LADDER = "ladder.yaml"
 SWEEP_SEED = 1_000_003

@@ -21,8 +21,8 @@ from octavo.studies.job import Job
 from octavo.studies.resolve import variant_recipe, variant_tree
 from octavo.studies.spec import BASELINE, Change, Study, problems_error
 from octavo.task import task_of
-from octavo.util.console import Console
 from octavo.util.memory import available_memory
+from octavo.util.terminal import Console
 
 CURVE_POINTS = 20  # evaluations of a run on its way
 LEAST_CURVE_TOKENS = 4096

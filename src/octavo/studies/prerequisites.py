@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo.config import Recipe, apply_value, apply_values, check, recipe_names, recipe_tree
+from octavo.config.load import named_start
 from octavo.errors import ConfigError, InputError
 from octavo.run.data import corpus_of, lacks_paths
 from octavo.run.finetune import with_model_of, with_start
@@ -79,7 +80,7 @@ def started(tree: Mapping[str, Any], known: Mapping[str, Recipe]) -> dict[str, A
     start = training.get("start_from") if isinstance(training, Mapping) else None
     if isinstance(start, str) and start in known:
         return with_model_of(tree, known[start], Path(start))
-    return with_start(tree)
+    return dict(tree) if named_start(tree) is None else with_start(tree)
 
 
 def _named(tree: Any) -> list[str]:
@@ -119,7 +120,7 @@ def first_jobs(study: Study, before: Before) -> list[Job]:
         apply_value(tree, "seed", seed)
         if before.recipe.training.threads is None:
             apply_value(tree, "training.threads", 1)
-        recipe = check(with_start(tree))
+        recipe = check(tree if named_start(tree) is None else with_start(tree))
         jobs.append(
             Job(
                 change=before.name,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import octavo
 from octavo.config import Recipe, flatten
-from octavo.config.plugins import changed_parts
+from octavo.config.parts import changed_parts
 from octavo.errors import OctavoError
-from octavo.run import dependencies
 from octavo.run.finetune import find_start
 from octavo.run.folder import RunFolder
 from octavo.run.run import Run
+from octavo.run.settings import changed_files
 from octavo.run.teachers import weights_hash
 from octavo.util.files import file_hash
 
@@ -46,7 +46,7 @@ class Origins:
         for teacher, path in zip(manifest.get("teachers", ()), recipe.training.teachers.runs, strict=False):
             if self._teacher(Path(path)) not in (None, teacher["sha256"]):
                 yield f"other weights of its teacher {path}"
-        for setting in dependencies.changed(recipe, manifest):
+        for setting in changed_files(recipe, manifest):
             yield f"something else behind {setting}"
 
 

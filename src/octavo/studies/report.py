@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from octavo import report as run_report
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.report.data import Headline
 from octavo.report.page import NARROW, WIDE, flat
 from octavo.studies import plots

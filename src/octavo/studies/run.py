@@ -21,8 +21,8 @@ from octavo.studies.resolve import load_study
 from octavo.studies.results import StudyResults, collect, is_study, study_of, write_results, write_study
 from octavo.studies.runner import Pool, available_cores
 from octavo.studies.spec import Study, slug_of
-from octavo.util.console import Console
 from octavo.util.files import claim_folder, storage_errors
+from octavo.util.terminal import Console
 
 
 def run_study(

@@ -23,10 +23,9 @@ import octavo
 from octavo.errors import Interrupted
 from octavo.studies.job import Job, failed, settled, write_outcome
 from octavo.studies.stored import Outcome
-from octavo.training.signals import stop_requests
-from octavo.util.console import Console
-from octavo.util.processes import TOLD
+from octavo.util.processes import TOLD, stop_requests
 from octavo.util.records import json_text
+from octavo.util.terminal import Console
 
 TRIES = 2
 LEAVING = 120.0  # seconds that a process has to save its run

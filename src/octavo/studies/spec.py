@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from octavo.config import Recipe, Strict, override_words, parse_yaml
-from octavo.config.overrides import override_value
+from octavo.config.load import override_value
 from octavo.config.parts import MOST
-from octavo.config.shipped import shipped_names, shipped_text
+from octavo.config.plain import shipped_names, shipped_text
 from octavo.errors import ConfigError
 from octavo.studies.expectation import Expected
 from octavo.studies.measures import Metric

@@ -15,9 +15,9 @@ from octavo.evaluation.compare_tokens import Where
 from octavo.studies.results import RunResult, StudyResults
 from octavo.studies.spec import BASELINE
 from octavo.studies.verdict import sorted_out
-from octavo.util.console import Console
 from octavo.util.files import replace_text
 from octavo.util.records import Record, json_text
+from octavo.util.terminal import Console
 
 WHERE = "where.json"
 

@@ -55,7 +55,7 @@ def main() -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=listen, daemon=True).start()
-    from octavo.config.plugins import load_told_parts
+    from octavo.config.parts import load_told_parts
     from octavo.errors import Interrupted
     from octavo.studies.job import Job, perform
     from octavo.util.records import plain

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 from octavo.util.lazily import lazily
 
 if TYPE_CHECKING:
-    from octavo.tokenizers.base import StreamDecoder, Tokenizer, UnknownTextError, with_special
+    from octavo.tokenizers.base import (
+        StreamDecoder,
+        Tokenizer,
+        UnknownTextError,
+        encode_pieces,
+        with_special,
+    )
     from octavo.tokenizers.config import TokenizerConfig, build_tokenizer
     from octavo.tokenizers.loading import load_tokenizer
-    from octavo.tokenizers.pieces import encode_pieces
 
 __all__ = [
     "StreamDecoder",
@@ -25,9 +30,8 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "base": "StreamDecoder Tokenizer UnknownTextError with_special",
+        "base": "StreamDecoder Tokenizer UnknownTextError encode_pieces with_special",
         "config": "TokenizerConfig build_tokenizer",
         "loading": "load_tokenizer",
-        "pieces": "encode_pieces",
     },
 )

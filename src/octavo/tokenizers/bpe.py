@@ -15,9 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, utf8
+from octavo.tokenizers.base import END_OF_TEXT, HEADER, SIDECAR, utf8, whole_words
 from octavo.tokenizers.byte import ByteLevelTokenizer, byte_alphabet, from_alphabet
-from octavo.tokenizers.pieces import whole_words
 
 PIECE = 1 << 12  # characters encoded at a time: small enough to keep the library's bookkeeping small
 

@@ -22,12 +22,12 @@ from octavo.tokenizers.base import (
     code_points,
     printable,
     utf8,
+    whole_words,
     with_special,
 )
 from octavo.tokenizers.bpe import PIECE, BPETokenizer
 from octavo.tokenizers.byte import ByteTokenizer, byte_alphabet
 from octavo.tokenizers.char import CharTokenizer
-from octavo.tokenizers.pieces import whole_words
 from octavo.tokenizers.word import END, PATTERNS, START, WordTokenizer
 
 _ENDLESS = re.compile(r"\S{256}")

@@ -20,11 +20,10 @@ import numpy as np
 
 from octavo.config.parts import FilePath, register
 from octavo.errors import MissingExtra, TokenizerError
-from octavo.tokenizers.base import END_OF_TEXT, Tokenizer, utf8
+from octavo.tokenizers.base import END_OF_TEXT, Tokenizer, utf8, whole_words
 from octavo.tokenizers.byte import ByteLevelTokenizer, byte_alphabet, from_alphabet
 from octavo.tokenizers.config import TokenizerConfig
-from octavo.tokenizers.pieces import whole_words
-from octavo.util.threads import Meanwhile
+from octavo.util.processes import Meanwhile
 
 MERGES = "vocab.bpe"
 ADDRESS = "https://openaipublic.blob.core.windows.net/gpt-2/encodings/main/"

@@ -31,10 +31,10 @@ from octavo.tokenizers.base import (
     UnknownTextError,
     printable,
     utf8,
+    whole_words,
 )
 from octavo.tokenizers.byte import ByteDecoder, byte_alphabet, from_alphabet
 from octavo.tokenizers.config import TokenizerConfig
-from octavo.tokenizers.pieces import whole_words
 
 SETTINGS = "tokenizer_config.json"
 """Stands beside a `tokenizer.json`, and names the tokens that begin and end a text."""

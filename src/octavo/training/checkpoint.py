@@ -1,5 +1,5 @@
-"""Checkpoints as tensors: a model and its optimizers are saved as these, and filled from them. How they lie on the disk
-is in `checkpoint_folder.py`.
+"""What is saved of a training as tensors: checkpoints, from which a model and its optimizers are filled, and its story,
+the weights of a few steps on the way. How checkpoints lie on the disk is in `checkpoint_folder.py`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError
-from octavo.model.adapters import adapted, apart, joined
+from octavo.model.base import adapted, apart, joined
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
 from octavo.training.distributed.parallel import part_of, whole
-from octavo.util.files import of_the_system, usual_rights
+from octavo.util.files import of_the_system, storage_errors, usual_rights, written_aside
 from octavo.util.terminal import shown
 
 OTHER = "other."
@@ -208,3 +209,45 @@ def read_tensors(path: Path, prefix: str = "") -> dict[str, Tensor]:
             return {name.removeprefix(prefix): file.get_tensor(name) for name in names}
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be read ({error}); the checkpoint is damaged.") from error
+
+
+# The story: weights kept on the way, at steps on a log scale, so that it can be seen how a model learned: most is
+# learned early. story/step-000010.safetensors are those after 10 steps, float16.
+
+CHAPTER = re.compile(r"step-(\d+)\.safetensors")
+
+
+def story_steps(steps: int, count: int) -> frozenset[int]:
+    """About so many steps of a run on a log scale, the first and the last among them."""
+    if count < 1:
+        return frozenset()
+    spread = np.geomspace(1, max(1, steps), count) if count > 1 else np.array([steps])
+    return frozenset(int(step) for step in spread.round())
+
+
+def keep_chapter(folder: Path, step: int, weights: Mapping[str, Tensor]) -> None:
+    """Write the weights of a step, not what is counted beside them. Raises StorageError."""
+    short = {
+        name: tensor.detach().cpu().half().contiguous()
+        for name, tensor in weights.items()
+        if tensor.is_floating_point()
+    }
+    with storage_errors(folder):
+        folder.mkdir(exist_ok=True)
+        with written_aside(folder / f"step-{step:06d}.safetensors") as aside:
+            save_file(short, aside)
+
+
+def chapters(folder: Path) -> list[tuple[int, Path]]:
+    """The steps that were kept, in their order."""
+    found = ((CHAPTER.fullmatch(path.name), path) for path in folder.glob("step-*.safetensors"))
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def read_chapter(path: Path) -> dict[str, Tensor]:
+    """Weights that were kept, in float32. Raises CheckpointError for a damaged file."""
+    try:
+        held = load_file(path)
+    except Exception as error:  # whatever a file that was altered leads to
+        raise CheckpointError(f"{path} is damaged ({error}).") from error
+    return {name: tensor.float() for name, tensor in held.items()}

@@ -1,6 +1,6 @@
 """Learning-rate schedules: pure functions from the step to a factor between 0 and 1 of the optimizer's own rate.
 
-A run that goes by the clock stands between two of the planned steps (`training.pace`), so a step need not be whole.
+A run that goes by the clock stands between two of the planned steps (`run.deadline`), so a step need not be whole.
 """
 
 from __future__ import annotations

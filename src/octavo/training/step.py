@@ -16,8 +16,7 @@ from torch.optim import AdamW, Optimizer
 
 from octavo.data.batch import Batch
 from octavo.model.base import sparse_parameters, trained
-from octavo.training.distributed.parallel import gradients_sent, held, is_part
-from octavo.training.distributed.world import ALONE, World
+from octavo.training.distributed.parallel import ALONE, World, gradients_sent, held, is_part
 from octavo.training.graph_gate import Mixing, gate_of, halves_of, overheard
 from octavo.training.objective import Model, Objective
 from octavo.training.optimizers import Muon

@@ -25,7 +25,7 @@ from octavo.tuning.ceiling import judged_by_prompt, written
 from octavo.tuning.prompts import START, fitting, questions_in_conversations, questions_in_file
 from octavo.tuning.rewards.base import Reward, RewardConfig
 from octavo.tuning.rollouts import room_for
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 @dataclass(frozen=True)

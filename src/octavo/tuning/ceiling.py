@@ -26,8 +26,8 @@ from octavo.tasks.chat.prompts import Question
 from octavo.tokenizers import Tokenizer
 from octavo.tuning.prompts import START
 from octavo.tuning.rewards.base import Judged, Reward, RewardConfig, judge
-from octavo.util.console import Console
 from octavo.util.stats import counts_drawn_again, ends_of
+from octavo.util.terminal import Console
 
 LEAST = 10.0
 """Effective samples of a prompt that must carry a point."""

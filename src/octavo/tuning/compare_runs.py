@@ -16,8 +16,8 @@ from octavo.run.run import Run
 from octavo.studies.chance import satterthwaite, student
 from octavo.tuning.judge import TEXTS, Verdict, asking, judging_questions, measure
 from octavo.tuning.rewards.base import RewardConfig
-from octavo.util.console import Console
 from octavo.util.stats import LEVEL, SAID
+from octavo.util.terminal import Console
 
 
 def measure_together(

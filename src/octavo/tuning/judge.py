@@ -25,9 +25,9 @@ from octavo.tuning.policy import PolicyGradientConfig
 from octavo.tuning.prompts import fitting
 from octavo.tuning.rewards.base import RewardConfig
 from octavo.tuning.rollouts import as_batch, compared, distinct, room_for
-from octavo.util.console import Console
 from octavo.util.records import read_record
 from octavo.util.stats import SAID, interval_of_mean
+from octavo.util.terminal import Console
 
 MOST_PROMPTS = 64
 TEXTS = 1024

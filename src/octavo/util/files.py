@@ -1,4 +1,5 @@
-"""Files as every room writes and reads them: whole or not at all, synced, hashed, and the system's errors in words."""
+"""Files as every room writes and reads them: whole or not at all, synced, hashed, and the system's errors in words; and
+where the cache of what can be made or fetched again is."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import os
 import re
 import secrets
 import stat
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -494,3 +497,45 @@ def _refuse_no_folder(path: Path, kind: str) -> None:
         if place.exists():
             found = "a file" if place.is_file() else "no folder"
             raise RunFolderError(f"{place} is {found}; {kind} needs a folder.", remedy="choose another --out")
+
+
+def default_cache() -> Path:
+    """The user's cache folder for Octavo: $OCTAVO_CACHE, or where the platform keeps caches; for a user who has no home
+    to write to, as in a container that runs with any number for a user, a folder of his own among the temporary ones.
+    Raises StorageError where that cannot be had."""
+    if chosen := os.environ.get("OCTAVO_CACHE"):
+        return from_home(chosen)
+    try:
+        place = _cache_of_the_platform()
+    except RuntimeError:  # the system knows of no home
+        return _temporary_cache()
+    return place if _can_be_written(place) else _temporary_cache()
+
+
+def _can_be_written(place: Path) -> bool:
+    there = next(folder for folder in (place, *place.parents) if os.path.exists(folder))  # noqa: PTH110
+    return os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)  # noqa: PTH112  (Path's raise without rights)
+
+
+def _temporary_cache() -> Path:
+    """Only its user may have made it, and may look into it: what lies there is trusted."""
+    try:
+        path = Path(tempfile.gettempdir()) / f"octavo-{os.geteuid()}"
+        with suppress(FileExistsError):
+            path.mkdir(mode=0o700)
+        found = path.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077:
+            return path
+    except (OSError, AttributeError):  # no place to write to; a system without users of this kind
+        pass
+    raise StorageError("This user has no home folder to keep a cache in.", remedy="set OCTAVO_CACHE")
+
+
+def _cache_of_the_platform() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "octavo"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "octavo" / "Cache"
+    # The XDG rules say to ignore a relative path.
+    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "octavo"

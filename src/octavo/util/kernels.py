@@ -33,9 +33,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from octavo.errors import StorageError
-from octavo.util.cache import default_cache
-from octavo.util.files import flush_to_disk, take
-from octavo.util.processes import plain_environment
+from octavo.util.files import default_cache, flush_to_disk, take
+from octavo.util.processes import git, plain_environment
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -193,6 +192,11 @@ def built_facts() -> Built:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         _say(f"{path} is damaged, so kernels that came with the package are not used. Install Octavo again.")
         return Built()
+
+
+def commit() -> str | None:
+    """The commit that a wheel was built of, with `+` where files had changed, or that of this checkout."""
+    return built_facts().commit or git(Path(__file__).parent, "rev-parse", "HEAD")
 
 
 def _built(asked: str, refused: list[str]) -> Iterator[Kernels]:

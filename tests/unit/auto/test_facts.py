@@ -36,8 +36,8 @@ from octavo.ngram.mixing import READING, ContextMixing, compiled
 from octavo.run.data import build_dataset, held_out_of
 from octavo.run.settings import resolve
 from octavo.run.train import train
-from octavo.tasks.text import baselines
-from octavo.util.console import Console
+from octavo.tasks.text import task as text_task
+from octavo.util.terminal import Console
 from unit.auto.laws import FACTS
 
 QUIET = Console(quiet=True)
@@ -333,10 +333,10 @@ def test_what_is_done_at_once_comes_out_as_one_after_another(
     for way in (facts.Meanwhile, OneAfterAnother):
         monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / way.__name__))
         monkeypatch.setattr(facts, "Meanwhile", way)
-        monkeypatch.setattr(baselines, "Meanwhile", way)
+        monkeypatch.setattr(text_task, "Meanwhile", way)
         known, pilot = facts.survey([path], (), QUIET)
         recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=known.tokenizer), path)
-        beside = baselines.cached_baselines(pilot.dataset, recipe, QUIET)
+        beside = text_task.cached_baselines(pilot.dataset, recipe, QUIET)
         found.append((replace(known, token_seconds=0.0), pilot.before, beside))
     assert found[0] == found[1]
 

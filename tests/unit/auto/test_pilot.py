@@ -23,7 +23,7 @@ from octavo.run.run import Run
 from octavo.run.settings import resolve
 from octavo.run.train import train
 from octavo.training.device import Runtime
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 QUIET = Console(quiet=True)
 

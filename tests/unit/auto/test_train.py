@@ -24,7 +24,7 @@ from octavo.errors import CorpusError, InputError, RunFolderError
 from octavo.planning.plan import Step
 from octavo.run.audit import own_settings
 from octavo.run.deadline import ending
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.auto.laws import FACTS
 from unit.auto.test_choose import SPEEDS
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from octavo.cli.demo import demo_command
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 def test_the_demo_can_be_quiet(

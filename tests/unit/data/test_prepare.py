@@ -268,11 +268,10 @@ def test_a_tokenizer_without_special_tokens_sees_one_text(tmp_path: Path) -> Non
 
 
 def test_long_documents_are_encoded_as_short_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from octavo.data import encode_workers, text
+    from octavo.data import text
 
     plain, _ = made(tmp_path / "a", *STORIES)
-    monkeypatch.setattr(encode_workers, "SEGMENT", 16)
-    monkeypatch.setattr(encode_workers, "PIECE", 5)
+    monkeypatch.setattr(text, "SEGMENT", 16)
     monkeypatch.setattr(text, "PIECE", 7)
     streamed, _ = made(tmp_path / "b", *STORIES)
     assert streamed.manifest == plain.manifest

@@ -12,6 +12,7 @@ import pytest
 
 from octavo.config.parts import parts
 from octavo.data import Dataset, encode_workers, prepare, prepare_text, store
+from octavo.data import text as segments
 from octavo.errors import OctavoError, TokenizerError
 from octavo.tokenizers import TokenizerConfig
 from unit.data.common import Given
@@ -22,7 +23,7 @@ KINDS = ["char", "byte", "word", "bpe", "gpt2"]
 
 @pytest.fixture(autouse=True)
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encode_workers, "SEGMENT", 200)
+    monkeypatch.setattr(segments, "SEGMENT", 200)
 
 
 def config(kind: str, **options: Any) -> TokenizerConfig:
@@ -77,10 +78,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from octavo.config.parts import parts
-from octavo.data import encode_workers, prepare, shards
+from octavo.data import prepare, shards, text
 from unit.data.common import Given
 from unit.data.test_shards import STORIES
-encode_workers.SEGMENT = 200
+text.SEGMENT = 200
 cache, kind, workers, after, torn = sys.argv[1:]
 append, calls = shards._Files.append, 0
 def killing(self, encoded):
@@ -124,9 +125,9 @@ def test_a_killed_preparation_is_gone_on_with(
     kind: str, count: int, after: int, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[int] = []
-    encode = encode_workers.encode_segment
+    encode = segments.encode_segment
     monkeypatch.setattr(
-        encode_workers, "encode_segment", lambda *arguments: (done.append(1), encode(*arguments))[1]
+        segments, "encode_segment", lambda *arguments: (done.append(1), encode(*arguments))[1]
     )
     unbroken = prepare(Given(*STORIES), config(kind), cache=tmp_path / "unbroken")
     total = len(done)

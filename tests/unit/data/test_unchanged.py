@@ -13,7 +13,7 @@ from octavo.config import check
 from octavo.corpus.sources import Files, FilesSource
 from octavo.data import Dataset, prepare
 from octavo.tokenizers import TokenizerConfig
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 TEXTS = {"a.txt": "the cat sat on the mat\n" * 40, "b.txt": "a dog ran to the hill\n" * 40}
 LONG_AGO = 1_600_000_000_123_456_789

@@ -12,8 +12,8 @@ import torch
 from octavo.errors import CheckpointError
 from octavo.explain.timeline import chapter, probe, with_weights
 from octavo.generation.sampling import Sampling
+from octavo.training.checkpoint import chapters, keep_chapter, read_chapter, story_steps
 from octavo.training.objective import NEXT_TOKEN
-from octavo.training.story import chapters, keep_chapter, read_chapter, story_steps
 from unit.explain.subjects import TEXT, subject
 
 ONE = subject(layers=2, heads=2, width=16)

@@ -14,12 +14,11 @@ from octavo.generation import native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.native import NativeDecoder
-from octavo.model.base import build_model
+from octavo.model.base import Dropout, build_model
 from octavo.model.config import GPTConfig
-from octavo.model.dropout import Dropout
 from octavo.model.feedforward import FeedForward
 from octavo.model.gpt import GPT
-from octavo.model.ngram_vectors import HashedNGrams, NGrams
+from octavo.model.inputs import HashedNGrams, NGrams
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import LearnedPositions, Positions, RotaryPositions
 from unit.conftest import names_in_c

@@ -15,7 +15,7 @@ from octavo.errors import ConfigError
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.model.ngram_vectors import HashedNGramsConfig, NGrams, NGramsConfig
+from octavo.model.inputs import HashedNGramsConfig, NGrams, NGramsConfig
 from octavo.model.positions import Positions, in_segments
 from octavo.training.recompute import recompute_blocks
 

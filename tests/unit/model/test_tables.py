@@ -17,7 +17,7 @@ from octavo.model.base import (
     without_tables,
 )
 from octavo.model.config import GPTConfig
-from octavo.model.ngram_vectors import NoNGramsConfig
+from octavo.model.inputs import NoNGramsConfig
 from octavo.training.estimate import estimate_step
 from octavo.training.optimizers import AdamWConfig, RowAdagrad
 

@@ -23,7 +23,7 @@ from octavo.planning import plan as module
 from octavo.planning.plan import MADE_UP, made_up_text, plan, step_tokens, timed, warnings
 from octavo.run.settings import resolve
 from octavo.training.distill import Distillation
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 SMALL = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},

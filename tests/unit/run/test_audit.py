@@ -14,7 +14,7 @@ from octavo.errors import CorpusError
 from octavo.run import audit
 from octavo.run import train as runs_train
 from octavo.run.audit import audited, earlier_promises, own_settings, text_of
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
 PROMISE = {"minutes": 5.0, "bits": 2.2, "within": 0.05, "law_bits": 2.1, "law_error": 0.1}

@@ -16,9 +16,9 @@ from octavo.errors import CorpusError
 from octavo.ngram.mixing import compiled
 from octavo.run.data import build_dataset
 from octavo.run.evaluate import heard_of
-from octavo.tasks.text import baselines as counting
-from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead
-from octavo.util.console import Console
+from octavo.tasks.text import task as counting
+from octavo.tasks.text.task import baselines_beside, cached_baselines, count_ahead
+from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
 QUIET = Console(quiet=True)

@@ -14,10 +14,9 @@ from octavo import cli
 from octavo.errors import CorpusError, InputError, OctavoError
 from octavo.run import deadline, train
 from octavo.run import train as runs_train
-from octavo.run.folder import RunFolder
-from octavo.run.progress import ends_before
-from octavo.util.console import Console
+from octavo.run.folder import RunFolder, ends_before
 from octavo.util.files import replace_text
+from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
 BY_THE_CLOCK = RECIPE | {

@@ -15,8 +15,8 @@ from octavo.errors import CorpusError, InputError, StorageError
 from octavo.evaluation.canaries import Planting
 from octavo.run.canaries import plant, remembered
 from octavo.run.run import Run
-from octavo.util.console import Console
 from octavo.util.output import Output
+from octavo.util.terminal import Console
 from unit.evaluation.test_canaries import a_text
 
 QUIET = Console(quiet=True)

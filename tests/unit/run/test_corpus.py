@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from octavo.corpus import Document
 from octavo.run.corpus import SEPARATOR, _Separators, corpus_recipe, write_cleaned, written_pieces
-from octavo.util.console import Console
 from octavo.util.output import Output
+from octavo.util.terminal import Console
 
 PIECES = st.lists(st.text('ab \n\t"\\é\u2028\U0001f600', min_size=1, max_size=6), max_size=6)
 

@@ -25,7 +25,7 @@ from octavo.run.data import (
 )
 from octavo.run.folder import RunFolder
 from octavo.run.settings import continued, resolve
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 TOKENS = 1_000
 

@@ -24,8 +24,8 @@ from octavo.run.deadline import (
     judged_at_the_end,
     with_more_minutes,
 )
-from octavo.run.progress import Progress
-from octavo.util.console import Console
+from octavo.run.folder import Progress
+from octavo.util.terminal import Console
 
 
 class Time:

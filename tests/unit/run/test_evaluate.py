@@ -15,7 +15,7 @@ from octavo.task import EvaluationContext
 from octavo.tasks.text.task import TextTask
 from octavo.training.device import Runtime
 from octavo.training.estimate import CPU
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 @pytest.fixture(scope="module")

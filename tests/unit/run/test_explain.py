@@ -20,7 +20,7 @@ from octavo.run.explain import explainer_of
 from octavo.run.prompts import refresh_report
 from octavo.run.run import Run
 from octavo.run.train import train
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
 SETTINGS = ("report.explainer=true", "training.keep_for_story=3")

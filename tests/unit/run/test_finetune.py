@@ -21,8 +21,8 @@ from octavo.run.run import Run
 from octavo.run.settings import default_recipe, resolve
 from octavo.studies.resolve import load_study
 from octavo.training.checkpoint import read_tensors
-from octavo.util.console import Console
 from octavo.util.files import file_hash
+from octavo.util.terminal import Console
 
 RECIPE: dict[str, Any] = {
     "model": {

@@ -14,7 +14,7 @@ from octavo.cli.app import app
 from octavo.errors import DivergedError, in_python
 from octavo.evaluation import samples
 from octavo.evaluation.sentences import against_source, standing
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress
 from octavo.run.settings import resolve
 from octavo.tasks.forecast.objective import Forecast
 

@@ -12,10 +12,10 @@ import octavo
 from octavo.config import load_recipe
 from octavo.errors import ConfigError
 from octavo.report.data import ReportData
-from octavo.run.progress import Progress
+from octavo.run.folder import Progress
 from octavo.run.trainer import Hook, Trainer
 from octavo.training.loop import StepInfo
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 8},

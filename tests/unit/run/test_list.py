@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from octavo.errors import RunFolderError
+from octavo.run.folder import Progress
 from octavo.run.list import list_runs, look
-from octavo.run.progress import Progress
 from octavo.training.checkpoint_folder import seal
 from octavo.util.files import file_hash
 

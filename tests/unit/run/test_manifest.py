@@ -14,7 +14,7 @@ from octavo.config import Recipe, check, flatten
 from octavo.run.data import build_dataset
 from octavo.run.manifest import code_identity, run_manifest
 from octavo.training.device import Runtime
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 RUNTIME = Runtime(torch.device("cpu"), "float32", 1)
 

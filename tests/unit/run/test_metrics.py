@@ -20,7 +20,7 @@ from octavo.run import compare
 from octavo.run.data import build_dataset
 from octavo.run.evaluate import evaluate_split
 from octavo.training.device import Runtime
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 CONTEXT = 16
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from octavo.config import check, load_recipe, plugins
-from octavo.config.plugins import OwnParts
+from octavo.config import check, load_recipe
+from octavo.config import parts as own_parts
+from octavo.config.parts import OwnParts
 from octavo.evaluation.diagnostics import Facts
-from octavo.run.folder import RunFolder
-from octavo.run.progress import NextStep, going_on, next_step
+from octavo.run.folder import NextStep, RunFolder, going_on, next_step
 
 
 def advised(out: Path, settings: tuple[str, ...], **training: Any) -> NextStep:
@@ -71,7 +71,7 @@ def test_a_stopped_run_goes_on_by_a_whole_command(tmp_path: Path, paths: list[st
 
 def test_files_of_own_parts_are_named_and_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = "/my parts/it's.py"
-    monkeypatch.setattr(plugins, "_loaded", {path: OwnParts(path, "0", ("norm.own",))})
+    monkeypatch.setattr(own_parts, "_loaded", {path: OwnParts(path, "0", ("norm.own",))})
     found = advised(tmp_path / "my run", ("training.steps=80",))
     words = shlex.split(found.command)
     assert words[:2] == ["octavo", "train"] and words[-3:] == ["training.steps=80", "--parts", path]
@@ -81,5 +81,5 @@ def test_files_of_own_parts_are_named_and_quoted(tmp_path: Path, monkeypatch: py
     said = going_on(RunFolder(tmp_path / "my run"), check(tree))
     resumes = ["octavo", "train", "--out", str(tmp_path / "my run"), "--resume", "--parts", path]
     assert said.startswith(f"{shlex.join(resumes)} ")
-    told = plugins.how_to_load([{"path": "/other parts/b.py", "sha256": "1"}])
+    told = own_parts.how_to_load([{"path": "/other parts/b.py", "sha256": "1"}])
     assert told is not None and told.endswith("add --parts '/other parts/b.py'")

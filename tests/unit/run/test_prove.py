@@ -11,7 +11,7 @@ from octavo import Run, train
 from octavo.errors import InputError
 from octavo.run.data import build_dataset
 from octavo.run.prove import FIRST_LINE, decode, prove, sha256
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 STATED = {"text": "", "model": "", "tokens": 1, "bytes": 0, "documents": 1}
 QUIET = Console(quiet=True)

@@ -16,7 +16,7 @@ from octavo.model.base import build_model
 from octavo.run import runtime
 from octavo.run.runtime import REMEMBERED, precision_here
 from octavo.training.objective import NEXT_TOKEN
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 CPU = torch.device("cpu")
 

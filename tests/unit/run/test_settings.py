@@ -1,11 +1,22 @@
-"""Options without effect are named, and only those."""
+"""Options without effect are named, and only those. What an objective names by its path is held to be the same: files,
+and the weights of a learned reward."""
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
+import octavo
 from octavo.config import load_recipe
+from octavo.errors import InputError
+from octavo.run import settings
+from octavo.run.run import Run
 from octavo.run.settings import idle_options
+from octavo.studies.provenance import Origins
+from unit.run.small import RECIPE
 
 
 def numbers(kind: str, **options: object) -> dict:
@@ -71,3 +82,53 @@ def test_a_grid_follows_the_raster() -> None:
     (said,) = idle_options(load_recipe(images(order="hilbert", levels=4) | grid), steps=100)
     assert "positions=grid counts rows and columns in the raster's order" in said
     assert idle_options(load_recipe(images(levels=4) | grid), steps=100) == []
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("a fox and a dog. " * 60 + "the hen sat on a mat. " * 20)
+    return octavo.train(RECIPE, tmp_path / "text.txt", tmp_path / "base", quiet=True)
+
+
+def test_other_prompts_make_another_run(base: Run, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("a fox\nthe hen\n")
+    tuned = {
+        "objective": {
+            "kind": "policy-gradient",
+            "group": 2,
+            "tokens": 4,
+            "reward": {"kind": "length", "least": 1, "most": 3},
+            "prompts": str(prompts),
+        },
+        "training": {"start_from": str(base.path), "batch": 4, "steps": 2, "precision": "float32"},
+        "evaluation": {"every": 2},
+        "sampling": {"tokens": 10},
+    }
+    text, out = tmp_path / "text.txt", tmp_path / "tuned"
+    run = octavo.train(tuned, text, out, quiet=True)
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert list(manifest[settings.MATERIALS]) == ["objective.prompts"]
+    assert run.folder is not None and list(Origins().changed(run.folder, run.config)) == []
+    octavo.train(out=out, resume=True, quiet=True)
+    prompts.write_text("a dog\nthe hen\n")
+    assert list(Origins().changed(run.folder, run.config)) == ["something else behind objective.prompts"]
+    with pytest.raises(InputError, match=r"What objective\.prompts names has changed"):
+        octavo.train(out=out, resume=True, quiet=True)
+    del manifest[settings.MATERIALS]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    octavo.train(out=out, resume=True, quiet=True)  # of an earlier version, of which nothing is known
+
+
+def test_a_reward_is_known_by_its_weights_and_a_pipe_not_at_all(base: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reward = {"reward": {"kind": "model", "run": str(base.path)}}
+    objective = {"kind": "policy-gradient", "reward": {"kind": "product", "of": [reward, reward]}}
+    recipe = load_recipe(RECIPE | {"objective": objective | {"prompts": str(pipe)}})
+    before = {settings.MATERIALS: settings.hashes_of_files(recipe)}
+    assert list(before[settings.MATERIALS]) == [f"objective.reward.of.{index}.reward.run" for index in (0, 1)]
+    assert settings.changed_files(recipe, before) == []
+    octavo.train(RECIPE | {"seed": 9}, tmp_path / "text.txt", base.path, overwrite=True, quiet=True)
+    assert settings.changed_files(recipe, before) == list(before[settings.MATERIALS])

@@ -22,7 +22,7 @@ from octavo.run import teachers
 from octavo.run.run import Run
 from octavo.run.settings import resolve
 from octavo.run.teachers import teachers_of
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 RECIPE = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16},
@@ -263,7 +263,7 @@ def test_half_of_a_batch_is_what_they_wrote(place: Path) -> None:
         text,
         folder,
         QUIET,
-        octavo.training.distributed.world.ALONE,
+        octavo.training.distributed.parallel.ALONE,
     )
     for step in range(3):
         batch = mixed.batch(step)

@@ -27,7 +27,7 @@ from octavo.report import ReportData
 from octavo.run import test_split
 from octavo.run.data import build_dataset
 from octavo.run.run import Run
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
 TEXT = "a fox and a dog. " * 60 + "the hen sat on a mat. " * 20

@@ -12,11 +12,11 @@ import torch
 import octavo
 from octavo.run import replay
 from octavo.run.run import Run
-from octavo.training import device, threads
+from octavo.training import device
 from octavo.training.checkpoint_folder import CheckpointFolder
-from octavo.training.threads import WatchfulCrew
-from octavo.util.console import Console
+from octavo.training.device import WatchfulCrew
 from octavo.util.records import read_record
+from octavo.util.terminal import Console
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": 1, "width": 16, "heads": 2, "context": 16, "dropout": 0.1},
@@ -44,12 +44,12 @@ def text(tmp_path: Path) -> Path:
 
 def busy(monkeypatch: pytest.MonkeyPatch, *, after: int) -> None:
     """From that step on two threads are ruinous."""
-    monkeypatch.setattr(threads.Pace, "step", lambda self, seconds: seconds >= 0 and next(steps) >= after)
+    monkeypatch.setattr(device.Pace, "step", lambda self, seconds: seconds >= 0 and next(steps) >= after)
     monkeypatch.setattr(
         device, "step_seconds", lambda *_, **__: 60.0 if torch.get_num_threads() == 2 else 1.0
     )
-    monkeypatch.setattr(threads.Pace, "usual", 0.05)
-    monkeypatch.setattr(threads.Pace, "now", 3.0)
+    monkeypatch.setattr(device.Pace, "usual", 0.05)
+    monkeypatch.setattr(device.Pace, "now", 3.0)
     steps = iter(range(1, 1000))
 
 
@@ -74,16 +74,16 @@ def test_one_thread_from_a_step_on_and_when_the_run_goes_on(
 ) -> None:
     monkeypatch.setattr(device, "step_seconds", lambda *_, **__: 1.0)
     busy_later = pytest.MonkeyPatch()
-    original = threads.Pace.step
+    original = device.Pace.step
     calls = iter(range(1, 1000))
 
-    def step(self: threads.Pace, seconds: float) -> bool:
+    def step(self: device.Pace, seconds: float) -> bool:
         if next(calls) == 3:
             busy(busy_later, after=1)
             return True
         return original(self, seconds)
 
-    monkeypatch.setattr(threads.Pace, "step", step)
+    monkeypatch.setattr(device.Pace, "step", step)
     try:
         run, seen = train(text, tmp_path / "run")
     finally:
@@ -161,6 +161,6 @@ def test_a_run_by_the_clock_goes_on_with_one_thread_on_a_busy_machine(
     ((step, number),) = run.checkpoint.state()["thread_changes"]
     assert number == 1 and step == run.step - len(seen) + 1
     torch.set_num_threads(2)
-    monkeypatch.setattr(threads.Pace, "step", lambda self, seconds: False)  # whatever this machine does now
+    monkeypatch.setattr(device.Pace, "step", lambda self, seconds: False)  # whatever this machine does now
     _, seen = train(text, tmp_path / "counted", resume=True, overrides=["training.steps=12"])
     assert seen == [2] * 4

@@ -16,16 +16,15 @@ from octavo.config.schema import ASKING
 from octavo.data.batch import Batch
 from octavo.errors import CheckpointError, ConfigError, Interrupted
 from octavo.run.deadline import with_more_minutes
-from octavo.run.folder import RunFolder
-from octavo.run.progress import seconds_of
+from octavo.run.folder import RunFolder, seconds_of
 from octavo.run.teachers import ByNetworks
 from octavo.run.train import teacher_recipe, turns
 from octavo.run.trainer import Trainer, Training
-from octavo.training import signals
 from octavo.training.distill import Distillation
 from octavo.training.objective import NEXT_TOKEN
-from octavo.util.console import Console
+from octavo.util import processes
 from octavo.util.files import file_hash
+from octavo.util.terminal import Console
 from unit.run.small import RECIPE
 
 TEXT = "a fox and a dog. " * 60
@@ -117,7 +116,7 @@ def test_a_stop_says_who_was_training_and_the_run_goes_on(
 ) -> None:
     own = recipe_with({}, teachers={"trained": 1})
     with monkeypatch.context() as patch:
-        patch.setattr(signals.StopRequest, "__bool__", lambda self: True)
+        patch.setattr(processes.StopRequest, "__bool__", lambda self: True)
         with pytest.raises(Interrupted, match=r"after step 1 of 6.*teacher 1 of 1"):
             octavo.train(own, text, tmp_path / "run", quiet=True)
         timed = recipe_with({}, teachers={"trained": 1}, minutes=1)
@@ -210,7 +209,7 @@ def test_the_time_of_its_teachers_is_the_runs_own(
     """Also where it stops before it begins itself."""
     own = recipe_with({}, minutes=60.0, passes=3.0, teachers={"trained": 1})
     with monkeypatch.context() as patch:
-        patch.setattr(signals.StopRequest, "__bool__", lambda self: True)
+        patch.setattr(processes.StopRequest, "__bool__", lambda self: True)
         with pytest.raises(Interrupted):
             octavo.train(own, text, tmp_path / "run", quiet=True)
     before = seconds_of(RunFolder(tmp_path / "run"))

@@ -19,11 +19,11 @@ from octavo.run.deadline import ending, with_more_minutes
 from octavo.run.evaluate import evaluate_split
 from octavo.run.trainer import Hook, Trainer
 from octavo.tasks.text import task as text_task
-from octavo.tasks.text.baselines import cached_baselines
+from octavo.tasks.text.task import cached_baselines
 from octavo.training.checkpoint import Checkpoint, save_checkpoint
 from octavo.training.checkpoint_folder import CheckpointFolder, follow
 from octavo.training.loop import StepInfo
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 # So small a rate moves no weight, so the first evaluation is the best and none after it is better.
 RECIPE: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 
 from octavo.studies.results import StudyResults
 from octavo.studies.run import run_study
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 SENTENCES = (
     "the brown fox jumps over the lazy dog.\n",

@@ -18,7 +18,7 @@ from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
 from octavo.studies.results import RESULTS
 from octavo.studies.run import run_study
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.studies.conftest import study_tree
 
 

@@ -22,7 +22,7 @@ from octavo.studies.job import Job, outcome_of, perform, settled
 from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
 from octavo.task import task_of
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.studies.conftest import study_tree
 
 pytestmark = pytest.mark.usefixtures("plain_reports")

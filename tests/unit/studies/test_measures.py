@@ -16,7 +16,7 @@ from octavo.studies.report import write_study_report
 from octavo.studies.resolve import load_study
 from octavo.studies.run import run_study
 from octavo.training.objective import TEXT, Unit
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 STEPS, TARGETS = Unit("nats", "step", text=False, density=True), Unit("nats", "target token", text=False)
 SERIES = {

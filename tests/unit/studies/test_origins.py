@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import octavo
-from octavo.config import plugins
+from octavo.config import parts as own_parts
 from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError
 from octavo.run.run import Run
@@ -79,8 +79,8 @@ def test_a_teacher_that_was_trained_anew_is_noticed(text: Path, tmp_path: Path) 
 @pytest.fixture
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = registered()
-    monkeypatch.setattr(plugins, "_loaded", {})
-    monkeypatch.setitem(TOLD, plugins.VARIABLE, "[]")
+    monkeypatch.setattr(own_parts, "_loaded", {})
+    monkeypatch.setitem(TOLD, own_parts.VARIABLE, "[]")
     yield
     restore(before)
 
@@ -89,12 +89,12 @@ def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_code_of_ones_own_that_was_edited_is_noticed(text: Path, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text(PART)
-    plugins.load_parts(mine)
+    own_parts.load_parts(mine)
     run = trained(text, tmp_path / "run", "training.schedule=half")
     assert run.folder is not None and json.loads(run.folder.manifest.read_text())["parts"]
     assert changed(run) == []
     mine.write_text(PART.replace("0.5", "0.0"))
-    plugins.load_parts(mine)
+    own_parts.load_parts(mine)
     assert changed(run) == [f"{mine} as it was before"]
     manifest = json.loads(run.folder.manifest.read_text())
     (entry,) = manifest["parts"]

@@ -16,7 +16,7 @@ from octavo.studies.plan import Facts, jobs_of, plan_study, price, side_by_side
 from octavo.studies.resolve import load_study
 from octavo.studies.results import study_tree as study_tree_of
 from octavo.studies.spec import Study
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.studies.conftest import RECIPE, change, study_tree
 
 

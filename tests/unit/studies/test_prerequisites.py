@@ -15,7 +15,7 @@ from octavo.studies.resolve import load_study, variant_recipe
 from octavo.studies.results import study_of, study_tree
 from octavo.studies.run import price_study, run_study
 from octavo.studies.spec import Study
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.studies.conftest import RECIPE, change
 from unit.studies.conftest import study_tree as small
 

@@ -13,7 +13,7 @@ from octavo.errors import ConfigError, InputError
 from octavo.studies.interim_looks import looks_at
 from octavo.studies.results import RESULTS, StudyResults, collect, study_of, tokens_at, write_results
 from octavo.studies.run import run_study
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.studies.conftest import study_tree
 
 Whole = tuple[StudyResults, str]

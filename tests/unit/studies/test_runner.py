@@ -19,7 +19,7 @@ from octavo.studies.plan import jobs_of, plan_study
 from octavo.studies.resolve import load_study
 from octavo.studies.runner import Bench, Pool, available_cores, environment, shares
 from octavo.studies.stored import Outcome
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.studies.conftest import study_tree
 
 

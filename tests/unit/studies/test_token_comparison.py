@@ -13,7 +13,7 @@ from octavo.errors import InputError
 from octavo.studies.results import StudyResults, collect
 from octavo.studies.spec import BASELINE
 from octavo.studies.token_comparison import NOWHERE, WHERE, where_of, write_where
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 QUIET = Console(quiet=True)
 

@@ -58,7 +58,7 @@ def test_round_trip_on_any_text(tokenizer):
 
 
 def test_cutting_never_changes_ids(tokenizer, monkeypatch):
-    monkeypatch.setattr("octavo.tokenizers.pieces.whole_words.__defaults__", (3,))
+    monkeypatch.setattr("octavo.tokenizers.base.whole_words.__defaults__", (3,))
 
     @given(st.text(alphabet="ab1.'sl \n\t\r\u00a0\u1680\u180e\u2003\u3000\x1c\x85\u200b\u0301é", max_size=60))
     def check(text: str) -> None:

@@ -203,7 +203,7 @@ def test_a_long_text_is_not_cut_where_that_changes_ids(
         lambda: iter([]), documents=False
     )
     assert not tokenizer.cuts_at_words
-    monkeypatch.setattr("octavo.data.encode_workers.SEGMENT", 1000)
+    monkeypatch.setattr("octavo.data.text.SEGMENT", 1000)
     whole = TEXT * 40
     split = prepare_text(source(tmp_path / "long.txt", whole), tokenizer, cache=tmp_path / "cache")
     assert np.array_equal(split.tokens, tokenizer.encode(whole))

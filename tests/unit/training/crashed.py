@@ -18,12 +18,11 @@ import pytest
 
 import octavo
 from octavo.errors import OctavoError
-from octavo.run.folder import RunFolder
-from octavo.run.progress import Progress, checkpoint_to_go_on_from, keep_rows
+from octavo.run.folder import Progress, RunFolder, checkpoint_to_go_on_from, keep_rows
 from octavo.run.trainer import Trainer
 from octavo.training import checkpoint_folder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.training.crash import Disk, Event, Reached, Recorder, Synced, Tree, key, materialise, site
 from unit.training.saving import contents
 

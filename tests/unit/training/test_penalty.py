@@ -23,7 +23,7 @@ from octavo.tokenizers.byte import ByteTokenizer
 from octavo.training.distill import Distillation
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.penalty import Penalized, PenalizedConfig, wrong_in_pidgin
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 WORDS = ["bird", "ed", "will", "fly", ".", "unheard-of"]
 

@@ -29,8 +29,7 @@ from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.training import optimizers
 from octavo.training.checkpoint import Checkpoint, learning_tensors, model_tensors
-from octavo.training.distributed.parallel import gradients_sent, held, whole
-from octavo.training.distributed.world import World, launched
+from octavo.training.distributed.parallel import World, gradients_sent, held, launched, whole
 from octavo.training.loop import training_steps
 from octavo.training.objective import NEXT_TOKEN
 from octavo.training.step import StepOptions

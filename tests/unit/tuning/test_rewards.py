@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo.config import plugins
+from octavo.config import parts as own_parts
 from octavo.config.parts import registered, restore
 from octavo.errors import ConfigError, InputError
 from octavo.synthetic.checker import first_fault
@@ -26,8 +26,8 @@ from octavo.util.processes import TOLD
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     RewardHolder.model_validate({"reward": "pidgin"})
     before = registered()
-    monkeypatch.setattr(plugins, "_loaded", {})
-    monkeypatch.setitem(TOLD, plugins.VARIABLE, "[]")
+    monkeypatch.setattr(own_parts, "_loaded", {})
+    monkeypatch.setitem(TOLD, own_parts.VARIABLE, "[]")
     yield
     restore(before)
 

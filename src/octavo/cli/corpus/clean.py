@@ -39,8 +39,8 @@ def clean_command(
     """
     text, settings = split_overrides(text, overrides)
     from octavo.run.corpus import corpus_recipe, read_by, write_cleaned
-    from octavo.util.console import Console
     from octavo.util.output import Output
+    from octavo.util.terminal import Console
 
     wanted = corpus_recipe(text, recipe, steps, settings)
     more = [{"kind": "closed_vocabulary", "words": str(words)}] if words else []

@@ -41,7 +41,7 @@ def get_command(
         return _list(json)
     from octavo.corpus.fetch.catalogue import Mirrors, user_mirrors
     from octavo.corpus.fetch.downloads import fetch
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     console = Console(quiet=json)
     own = user_mirrors()

@@ -44,8 +44,8 @@ def leaks_command(
     """
     text, settings = split_overrides(text, overrides)
     from octavo.run.corpus import corpus_recipe, leaks_between
-    from octavo.util.console import Console
     from octavo.util.records import plain
+    from octavo.util.terminal import Console
 
     if words < 1 or not 0 < least <= 1:
         raise InputError(

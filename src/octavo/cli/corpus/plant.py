@@ -43,8 +43,8 @@ def plant_command(
     """
     from octavo.evaluation.canaries import Planting
     from octavo.run.canaries import plant
-    from octavo.util.console import Console
     from octavo.util.records import plain
+    from octavo.util.terminal import Console
 
     how = Planting(counts, each, controls, beginning, rest, seed=seed)
     planted = plant(text, out, how, Console(quiet=json), force=force)

@@ -57,8 +57,8 @@ def stats_command(
     from octavo.corpus.inspection import NEAR, inspect
     from octavo.run.corpus import PAGE, corpus_recipe, read_by, write_page
     from octavo.run.data import build_source
-    from octavo.util.console import Console
     from octavo.util.output import Output
+    from octavo.util.terminal import Console
 
     if near is not None and near < 0:
         raise InputError(f"--near is {near}; it is a number of documents, 0 or more.")

@@ -52,8 +52,8 @@ def vocab_command(
     from octavo.corpus.vocabulary import chosen_size, count_vocabulary
     from octavo.run.corpus import corpus_recipe, read_by
     from octavo.run.data import build_source
-    from octavo.util.console import Console
     from octavo.util.output import Output, all_or_none
+    from octavo.util.terminal import Console
 
     wanted = corpus_recipe(text, recipe, steps, settings)
     if picture and picture.suffix.lower() != ".svg":

@@ -105,8 +105,8 @@ def _dry_run(job: WritingJob, json: bool) -> int:
 def _write(job: WritingJob, compare: bool, json: bool) -> int:
     from octavo.llm_corpus.progress import Progress
     from octavo.llm_corpus.session import compare_prompts
-    from octavo.training.signals import stop_requests
-    from octavo.util.console import Console
+    from octavo.util.processes import stop_requests
+    from octavo.util.terminal import Console
 
     console = Console()
     console.say(job.estimate().sentence(job.cap))

@@ -45,9 +45,9 @@ def best_command(
     from octavo.run.run import Run
     from octavo.tuning.best import best_answers, prompts_for
     from octavo.tuning.rewards.named import named_reward
-    from octavo.util.console import Console
     from octavo.util.output import Output
     from octavo.util.records import json_text
+    from octavo.util.terminal import Console
 
     config, sentences = named_reward(reward)
     for sentence in sentences:

@@ -80,7 +80,7 @@ def ceiling_command(
     from octavo.tuning.ceiling import STORYTELLER, sampled_ceiling, storyteller_ceiling
     from octavo.tuning.plots import frontier_plot
     from octavo.tuning.rewards.named import named_reward
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     config, sentences = named_reward(reward)
     for sentence in sentences:

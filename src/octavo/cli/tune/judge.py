@@ -45,7 +45,7 @@ def judge_command(
 
     octavo tune judge runs/happy-0 runs/happy-1 runs/happy-2
     """
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     if not runs:
         raise InputError("Which run is to be judged?", remedy="octavo tune judge RUN")
@@ -58,7 +58,7 @@ def judged(paths: Sequence[Path], reward: str | None, texts: int, console: objec
     from octavo.tuning.compare_runs import beneath_one_ceiling, measure_together, over_seeds, seeds_said
     from octavo.tuning.report import write_page
     from octavo.tuning.rewards.named import named_reward
-    from octavo.util.console import Console
+    from octavo.util.terminal import Console
 
     assert isinstance(console, Console)
     config, sentences = named_reward(reward) if reward is not None else (None, [])

@@ -44,8 +44,8 @@ def rl_command(
     octavo tune rl --out runs/happy --resume
     """
     from octavo.run.train import train
-    from octavo.util.console import Console
     from octavo.util.runs import free_name
+    from octavo.util.terminal import Console
 
     base, overrides = split_recipe(base, overrides)
     if resume:

@@ -62,14 +62,14 @@ def tune(
         from octavo.config import to_yaml
         from octavo.planning.plan import told_by_text
         from octavo.run.settings import resolve
-        from octavo.util.console import Console
+        from octavo.util.terminal import Console
 
         resolved = resolve(recipe, text, settings)
         told_by_text(resolved, Console(quiet=quiet))  # may raise: data that cannot be learned from
         show_text(to_yaml(resolved), end="")
         return 0
     from octavo.run.train import train
-    from octavo.training.distributed.world import is_first
+    from octavo.training.distributed.parallel import is_first
 
     run = train(recipe, text, out, overrides=settings, resume=resume, overwrite=overwrite, quiet=quiet)
     if is_first():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from octavo.errors import CorpusError
-from octavo.util.threads import Meanwhile
+from octavo.util.processes import Meanwhile
 
 if TYPE_CHECKING:
     from httpx2 import Client, Request, Response

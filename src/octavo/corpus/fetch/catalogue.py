@@ -15,8 +15,7 @@ from pydantic import Field, ValidationError, field_validator
 from octavo.config import Strict, parse_yaml
 from octavo.corpus.documents import NAMED
 from octavo.errors import ConfigError, CorpusError
-from octavo.util.cache import default_cache
-from octavo.util.files import from_home
+from octavo.util.files import default_cache, from_home
 from octavo.util.records import FileRecord
 
 

@@ -16,8 +16,7 @@ from octavo.corpus.documents import Report
 from octavo.corpus.fetch.addresses import UnknownHost, answered
 from octavo.corpus.fetch.catalogue import Entry, Mirrors, entry, user_mirrors
 from octavo.errors import CorpusError, StorageError
-from octavo.util.cache import default_cache
-from octavo.util.files import one_at_a_time, sync, written_aside
+from octavo.util.files import default_cache, one_at_a_time, sync, written_aside
 from octavo.util.records import FileRecord, json_text
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from typing import Annotated, Any, BinaryIO, ClassVar
 from pydantic import Field
 
 from octavo.config.parts import PartConfig, PartOf, Strict
-from octavo.corpus.decoding import encoding_of, read_text
 from octavo.corpus.documents import Document, Report
 from octavo.corpus.records.base import RecordConfig
 from octavo.corpus.sandbox import Job, NeedsPassword, extract
@@ -98,14 +97,6 @@ class Reader(ABC):
             CorpusError: it cannot be read; before the first document where that can be told so early.
             MissingExtra: this format needs a library that is not installed.
         """
-
-
-def decoded(file: BinaryIO, name: str, wanted: str, report: Report) -> Iterator[str]:
-    """A text file as text, with a word about an encoding that had to be guessed. Raises CorpusError."""
-    encoding = encoding_of(file, name, wanted)
-    if encoding.guessed:
-        report(f"{name} is {encoding.label}, not UTF-8; converted")
-    return read_text(file, name, encoding)
 
 
 class ReaderConfig(PartConfig):

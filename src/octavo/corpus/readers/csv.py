@@ -8,7 +8,8 @@ from typing import BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
 from octavo.corpus.documents import Document, Report
-from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
+from octavo.corpus.formats import decoded
+from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions
 from octavo.errors import CorpusError
 
 _LONGEST = 1 << 27  # characters of one field; a quote that is never closed ends there

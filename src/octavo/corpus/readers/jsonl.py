@@ -8,7 +8,8 @@ from typing import BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
 from octavo.corpus.documents import Document, Report
-from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
+from octavo.corpus.formats import decoded
+from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions
 from octavo.corpus.records.base import LeftOut, RecordConfig, sound
 from octavo.errors import CorpusError
 

@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Any, BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.decoding import encoding_of
 from octavo.corpus.documents import Report
+from octavo.corpus.formats import encoding_of
 from octavo.corpus.hypertext import MEANT, decode_html, html_text
 from octavo.corpus.readers.base import DocumentConfig
 from octavo.errors import CorpusError

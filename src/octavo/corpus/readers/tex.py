@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.decoding import encoding_of, read_text
 from octavo.corpus.documents import Report
+from octavo.corpus.formats import encoding_of, read_text
 from octavo.corpus.readers.base import DocumentConfig
 from octavo.errors import CorpusError
 

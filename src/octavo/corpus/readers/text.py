@@ -9,7 +9,8 @@ from typing import BinaryIO, ClassVar, Literal
 
 from octavo.config.parts import register
 from octavo.corpus.documents import Document, Report
-from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions, decoded
+from octavo.corpus.formats import decoded
+from octavo.corpus.readers.base import Reader, ReaderConfig, ReaderOptions
 
 _HEADER = 1 << 17  # characters in which the first header has to end
 _MARKER = 1000  # characters that a marker and the line breaks after it can have

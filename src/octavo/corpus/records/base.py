@@ -30,13 +30,8 @@ class RecordConfig(PartConfig):
 
     form: ClassVar[Form]
     sample: ClassVar[str] = ""
-    whole: ClassVar[bool] = True
+    whole: ClassVar[bool] = False
     """Whether a record is a document as it is, so that no option says what a document is."""
-    splits: ClassVar[tuple[SplitBy, ...]] = ("documents", "prompts")
-
-    def refuse(self, recipe: Any) -> str | None:
-        """What of a recipe does not go with such documents, which are no texts."""
-        return refuse_as_text(self.form, recipe)
 
     @abstractmethod
     def text(self, record: object, place: str, field: str) -> str:
@@ -66,6 +61,16 @@ class RecordConfig(PartConfig):
                 place, f"the field '{key}' has {len(value):,} characters; {LONGEST:,} are the most"
             )
         return sound(value, place)
+
+
+class TurnsConfig(RecordConfig):
+    """Base of the configs of forms whose documents are no texts, but turns of a conversation."""
+
+    whole: ClassVar[bool] = True
+    splits: ClassVar[tuple[SplitBy, ...]] = ("documents", "prompts")
+
+    def refuse(self, recipe: Any) -> str | None:
+        return refuse_as_text(self.form, recipe)
 
     def messages(self, found: object, place: str, key: str) -> list[Message]:
         """A list of turns. Raises CorpusError where they do not take turns, or one says nothing."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.records.base import Form, RecordConfig
+from octavo.corpus.records.base import Form, TurnsConfig
 from octavo.corpus.records.turns import Message, Turns
 
 
 @register("record")
-class ConversationRecord(RecordConfig):
+class ConversationRecord(TurnsConfig):
     """Each record a conversation that the assistant ends: `messages` (role and content), Alpaca's `instruction`,
     `input` and `output`, or `prompt` and `completion`."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from octavo.config.parts import PartConfig, SplitBy, register
+from octavo.config.parts import register
 from octavo.corpus.records.base import Form, RecordConfig, sound
 from octavo.errors import CorpusError
 
@@ -40,11 +40,6 @@ class TextRecord(RecordConfig):
 
     kind: Literal["text"] = "text"
     form: ClassVar[Form] = "text"
-    whole: ClassVar[bool] = False
-    splits: ClassVar[tuple[SplitBy, ...]] = PartConfig.splits
-
-    def refuse(self, recipe: Any) -> str | None:
-        return None
 
     def text(self, record: object, place: str, field: str) -> str:
         return sound(record, place) if isinstance(record, str) else text_in(record, field, place)

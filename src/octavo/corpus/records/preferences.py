@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.records.base import Form, LeftOut, RecordConfig
+from octavo.corpus.records.base import Form, LeftOut, TurnsConfig
 from octavo.corpus.records.turns import Message, Turns
 
 
 @register("record")
-class PreferenceRecord(RecordConfig):
+class PreferenceRecord(TurnsConfig):
     """Each record a prompt (`prompt`, or `instruction` and `input`) with two answers, `chosen` and `rejected`. These
     are texts, or lists of messages that end with the answer and, without a `prompt`, begin with it. Texts need no
     prompt: then one is preferred to the other as it stands."""

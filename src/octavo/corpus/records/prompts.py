@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from octavo.config.parts import register
-from octavo.corpus.records.base import Form, RecordConfig
+from octavo.corpus.records.base import Form, TurnsConfig
 from octavo.corpus.records.turns import Turns
 
 
 @register("record")
-class PromptRecord(RecordConfig):
+class PromptRecord(TurnsConfig):
     """Each record a `prompt` (a text, or messages that end with the user), or Alpaca's `instruction` and `input`;
     answers that stand beside it are not read."""
 

@@ -17,7 +17,7 @@ from octavo.tasks.chat.prompts import judges_only
 from octavo.tokenizers import load_tokenizer
 from octavo.training.checkpoint import Checkpoint
 from octavo.training.device import Runtime
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from octavo.tasks.chat.turns import ByTemplate
 from octavo.tasks.text.task import TextTask
 from octavo.tokenizers import Tokenizer
 from octavo.training.device import Runtime
-from octavo.util.console import Console
 from octavo.util.records import json_text
+from octavo.util.terminal import Console
 
 ANSWERS = 64
 """Held-out prompts that a tuned model answers."""

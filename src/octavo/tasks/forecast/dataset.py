@@ -20,7 +20,7 @@ from octavo.data.store import FORMAT, TOKENIZER, Dataset, Split, aside, open_dat
 from octavo.errors import CorpusError
 from octavo.tasks.forecast.columns import Columns
 from octavo.tasks.forecast.source import Series, SeriesSource, Suggested, alike, listed
-from octavo.util.cache import default_cache
+from octavo.util.files import default_cache
 
 DTYPE = "<f4"
 

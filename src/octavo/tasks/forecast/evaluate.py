@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from octavo.config import Recipe, check
-from octavo.config.plugins import command
+from octavo.config.parts import command
 from octavo.data import Dataset, Split
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.result import Baseline, Finding, Standing
@@ -32,8 +32,8 @@ from octavo.tasks.forecast.scores import Scores, mean_density, quantiles, scores
 from octavo.tasks.forecast.source import SeriesSource
 from octavo.tasks.forecast.stored import OWN
 from octavo.tokenizers import Tokenizer
-from octavo.util.console import Console
 from octavo.util.seeds import derived
+from octavo.util.terminal import Console
 
 MOST_STREAMS = 2000
 """Paths that are drawn at once: more would take more memory, and no less time."""

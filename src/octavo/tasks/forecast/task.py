@@ -33,8 +33,7 @@ from octavo.tasks.forecast.stored import (
     scores_at,
 )
 from octavo.tokenizers import Tokenizer
-from octavo.util.console import Console
-from octavo.util.terminal import significant
+from octavo.util.terminal import Console, significant
 
 
 @register("task")

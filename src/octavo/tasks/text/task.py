@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -11,22 +12,27 @@ from octavo.config import Recipe
 from octavo.config.parts import register
 from octavo.corpus.sources import FilesSource
 from octavo.data import Dataset, Split, prepare_text
+from octavo.errors import CheckpointError, StorageError
 from octavo.evaluation import attribution
 from octavo.evaluation.attribution import Attribution, credit, heard, judged_twice
+from octavo.evaluation.baselines import baselines
 from octavo.evaluation.reading_on import said as said_of_reading
 from octavo.evaluation.result import Baseline, Baselines, Figures, Finding, Standing
 from octavo.evaluation.samples import STORIES, GeneratedTexts, amount, text_metrics, write
 from octavo.evaluation.sentences import against_source
-from octavo.generation import Engine, Prompt, TextRequest, in_order
+from octavo.evaluation.stored import Baselines as StoredBaselines
+from octavo.generation import Engine, Prompt, Sampling, TextRequest, in_order
 from octavo.generation.sampling import sampling_of
 from octavo.model.base import LanguageModel
+from octavo.ngram.mixing import compiled
 from octavo.run.data import absolute, cleaned, evaluated_on, rows_at_once, text_dataset
-from octavo.task import Command, EvaluationContext, Page, Paths, Section, Task
-from octavo.tasks.text.baselines import baselines_beside, cached_baselines, count_ahead
+from octavo.task import Command, EvaluationContext, Page, Paths, Section, Task, own_baselines
 from octavo.tasks.text.stored import TextEvaluation
-from octavo.tasks.text.stories import stories_sentence, story_metrics
 from octavo.tokenizers import Tokenizer
-from octavo.util.console import Console
+from octavo.util.files import replace_text
+from octavo.util.processes import Meanwhile
+from octavo.util.records import json_text, read_record
+from octavo.util.terminal import Console
 
 
 @register("task")
@@ -243,3 +249,104 @@ def who_predicts(model: LanguageModel, context: EvaluationContext, dataset: Data
         batches = evaluated_on(split, recipe, dataset.tokenizer, rows=rows, limit=judged_twice(split))
         sides = credit(model, batches, recipe.objective.build())
     return None if sides is None else sides.attribution(dataset.tokenizer)
+
+
+# What simple means make of a text, to stand beside a model: counted when they are asked for, or ahead of that.
+
+_ahead: dict[tuple[str, ...], Meanwhile[Baselines]] = {}
+"""Baselines that another thread counts until they are asked for, by the split and what they learn from."""
+
+
+def count_ahead(dataset: Dataset, recipe: Recipe) -> None:
+    """Let another thread count the baselines of a dataset's validation split, if they are not kept next to it, while
+    there is work for one core only. Who asks for them next takes them."""
+    if _kept(dataset).is_file() or not recipe.objective.unit.text:
+        return
+    train, split, tokenizer, quiet = dataset.train, dataset.validation, dataset.tokenizer, Console(quiet=True)
+    key = _key(train, split, tokenizer, recipe)
+    if key not in _ahead:
+        _ahead[key] = Meanwhile(lambda: _counted(train, split, tokenizer, recipe, quiet))
+
+
+def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> Baselines:
+    """The baselines of a dataset; those of a loss in nats of text are computed once and kept next to it. Beside a model
+    that has a context mixer of its own none is counted: it is that baseline where it reads on by itself."""
+    path, sides = _kept(dataset), (dataset.train, dataset.validation)
+    if not recipe.objective.unit.text:
+        return baselines_beside(*sides, dataset.tokenizer, recipe, console)
+    with suppress(CheckpointError):
+        kept = {name: Baseline.of(one) for name, one in read_record(path, StoredBaselines).items()}
+        if _reads_on(recipe) or "mixing" in kept or compiled() is None:
+            return kept
+    counted = baselines_beside(*sides, dataset.tokenizer, recipe, console)
+    with suppress(StorageError):  # a cache is not worth failing for
+        replace_text(path, json_text({name: one.as_dict() for name, one in counted.items()}))
+    return counted
+
+
+def baselines_beside(
+    train: Split | None, split: Split, tokenizer: Tokenizer, recipe: Recipe, console: Console
+) -> Baselines:
+    """Baselines for one split; without a training split only those that need none. Where the loss is not one of text
+    they are the objective's own.
+    """
+    if not recipe.objective.unit.text:
+        return own_baselines(recipe, train, split, tokenizer)
+    ahead = None if train is None else _ahead.pop(_key(train, split, tokenizer, recipe), None)
+    counted = _counted(train or split, split, tokenizer, recipe, console) if ahead is None else ahead.result()
+    untaught = ("uniform", "gzip", "xz")
+    return {name: one for name, one in counted.items() if train is not None or name in untaught}
+
+
+def _counted(train: Split, split: Split, tokenizer: Tokenizer, recipe: Recipe, console: Console) -> Baselines:
+    return baselines(
+        train.tokens,
+        split.tokens,
+        vocab_size=tokenizer.vocab_size,
+        validation_bytes=split.bytes,
+        train_text=train.text_path,
+        validation_text=split.text_path,
+        report=console.say,
+        mixes=not _reads_on(recipe),
+    )
+
+
+def _reads_on(recipe: Recipe) -> bool:
+    counts = getattr(recipe.model, "counts", None)
+    return counts is not None and counts.reads_on
+
+
+def _kept(dataset: Dataset) -> Path:
+    return dataset.folder / "baselines.json"
+
+
+def _key(train: Split, split: Split, tokenizer: Tokenizer, recipe: Recipe) -> tuple[str, ...]:
+    places = str(train.text_path), str(split.text_path)
+    return *places, tokenizer.fingerprint(), str(_reads_on(recipe))
+
+
+@dataclass(frozen=True)
+class Stories:
+    """How many of the texts that were written a checker passes, and what is wrong with the first others."""
+
+    written: int
+    passed: int
+    sampling: Sampling
+    problems: list[str]
+
+
+def story_metrics(written: GeneratedTexts, check: Callable[[str], Any]) -> Stories:
+    """Let a checker read each text."""
+    verdicts = [check(text) for text in written.texts]
+    problems = [verdict.problems[0] for verdict in verdicts if not verdict.ok]
+    passed = sum(verdict.ok for verdict in verdicts)
+    return Stories(len(verdicts), passed, written.sampling, problems[:20])
+
+
+def stories_sentence(stories: Mapping[str, Any]) -> str:
+    """How many stories are good pidgin."""
+    how = ", ".join(
+        f"{name}={value}" for name, value in stories["sampling"].items() if value != getattr(Sampling(), name)
+    )
+    drawn = f" (drawn with {how})" if how else ""
+    return f"{stories['passed']} of {stories['written']} stories that it wrote{drawn} are good pidgin."

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from octavo.errors import InputError
 from octavo.tasks.translation.beam import Search
 from octavo.tasks.translation.translator import Skipped, Translation, Translator
-from octavo.util.threads import Meanwhile
+from octavo.util.processes import Meanwhile
 
 MOST = 64
 """Lines that are translated together."""

@@ -21,8 +21,7 @@ from octavo.config.parts import MOST, PartConfig, SplitBy, register
 from octavo.corpus.archives import Budget, members
 from octavo.corpus.documents import Document, Report, Source
 from octavo.corpus.files import FoundFile, Spool, find_files
-from octavo.corpus.formats import format_of, suffix_of
-from octavo.corpus.readers.base import decoded
+from octavo.corpus.formats import decoded, format_of, suffix_of
 from octavo.corpus.records.base import sound
 from octavo.corpus.records.plain import text_in
 from octavo.errors import CorpusError

@@ -19,8 +19,8 @@ from octavo.tasks.translation.evaluate import sides
 from octavo.tasks.translation.lines import translated
 from octavo.tasks.translation.source import Pair, one_line
 from octavo.tasks.translation.translator import Skipped, left_out_of
-from octavo.util.console import Console
 from octavo.util.records import OPTIONAL
+from octavo.util.terminal import Console
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from octavo.llm_corpus.session import WritingJob
 from octavo.llm_corpus.spec import WritingSpec, check_spec
 from octavo.llm_corpus.writer import WritersGone
 from octavo.run.train import train
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 RECIPE = {
     "corpus": {"kind": "storyteller", "stories": 40},

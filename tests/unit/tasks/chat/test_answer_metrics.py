@@ -11,7 +11,7 @@ import pytest
 import octavo
 from octavo.tasks.chat import answer_metrics
 from octavo.tasks.chat.answer_metrics import copied, likeness
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 from unit.run.test_finetune import RECIPE
 
 QUIET = Console(quiet=True)

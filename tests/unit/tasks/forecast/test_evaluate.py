@@ -7,7 +7,7 @@ from pathlib import Path
 from octavo.config import check
 from octavo.tasks.forecast.dataset import Columns
 from octavo.tasks.forecast.evaluate import new_split
-from octavo.util.console import Console
+from octavo.util.terminal import Console
 
 
 def test_a_run_that_left_columns_out_forecasts(tmp_path: Path) -> None:

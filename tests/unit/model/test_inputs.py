@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.model.ngram_vectors import HashedNGrams
+from octavo.model.inputs import HashedNGrams
 
 BITS = 2**64
 

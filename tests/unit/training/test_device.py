@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from octavo.training.threads import AGAIN, CLEARLY, IN_A_ROW, MANY, ROUNDS, SELDOM, Crew, Pace, faster
+from octavo.training.device import AGAIN, CLEARLY, IN_A_ROW, MANY, ROUNDS, SELDOM, Crew, Pace, faster
 
 
 class Machine:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.corpus import decoding
-from octavo.corpus.decoding import Encoding, encoding_of, read_text
+from octavo.corpus import formats
+from octavo.corpus.formats import Encoding, encoding_of, read_text
 from octavo.errors import ConfigError, CorpusError
 
 
@@ -21,7 +21,7 @@ def read(path: Path, wanted: str = "auto") -> tuple[str, Encoding]:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "PIECE", 3)
+    monkeypatch.setattr(formats, "PIECE", 3)
 
 
 SAMPLES = {
@@ -66,7 +66,7 @@ def test_cuts_change_neither_characters_nor_line_breaks(
     path = tmp_path_factory.mktemp("cuts") / "a.txt"
     path.write_bytes(text.encode())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoding, "PIECE", size)
+        patch.setattr(formats, "PIECE", size)
         with path.open("rb") as file:
             pieces = list(read_text(file, "a.txt", Encoding("utf-8")))
     assert "".join(pieces) == text.replace("\r\n", "\n").replace("\r", "\n")

@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from octavo.training import threads as crew
-from octavo.training.threads import AGAIN, CLEARLY, FIRST, MOST, SUSTAINED, WatchfulCrew, sustained
+from octavo.training import device as crew
+from octavo.training.device import AGAIN, CLEARLY, FIRST, MOST, SUSTAINED, WatchfulCrew, sustained
 
 
 class Machine:
