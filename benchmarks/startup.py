@@ -31,8 +31,8 @@ COMMANDS = {
 
 
 def environment(checkout: Path, **more: str) -> dict[str, str]:
-    """That of a process which runs a checkout's own code."""
-    return {**os.environ, "PYTHONPATH": str(checkout / "src"), **more}
+    """That of a process which runs a checkout's own code; what is compiled is kept, as an installer does."""
+    return {**os.environ, "PYTHONPATH": str(checkout / "src"), "PYTHONDONTWRITEBYTECODE": "", **more}
 
 
 def seconds(checkout: Path, arguments: list[str]) -> float:
