@@ -26,8 +26,9 @@ WINDOW = 256
 ALIGNED = 64
 """Bytes: a line of a processor's cache."""
 SPARES, ROOM = 2, 1 << 21
-"""How much memory of copies that nobody holds any more is kept, for new pages take ten times as long as filling them;
-and the bytes by which it may be too large for the next copy, which reads another text on."""
+"""How much memory of copies that nobody holds any more is kept, as long as what they were copied from: new pages take
+ten times as long as filling them. And the bytes by which it may be too large for the next copy, which reads another
+text on."""
 _spare: list[mmap.mmap] = []
 _spare_lock = threading.RLock()  # a copy may be collected while the next one is made
 READING, COPYING = 5e-6, 0.5e-9
@@ -97,6 +98,7 @@ class ContextMixing:
         self.codes, self.capacity, self.length, self.unit_seconds = codes, capacity, 0, READING
         self.nats = np.zeros(0, np.float32)
         self.memory = _zeros(size)
+        weakref.finalize(self.memory, _spare.clear)
         self.weights = _zeros(4 * native.mixing_weights()).view(np.float32)
         self._vocabulary = VocabularyStruct.of(codes)
         own = map(_address, (self.memory, self.weights))

@@ -3,6 +3,7 @@ learned, a distribution that sums to one)."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from octavo.ngram import mixing
 from octavo.ngram.codes import MOST_SYMBOLS, UNITS, Codes
 from octavo.ngram.mixing import Beside, ContextMixing, compiled
 from octavo.ngram.slow_mixing import SlowMixing
@@ -164,8 +166,8 @@ def test_a_text_may_be_read_in_pieces() -> None:
 
 
 def test_a_copy_in_memory_that_another_one_had_is_the_same() -> None:
-    capacity = 60_000  # pages of their own
-    model = ContextMixing(Codes.of_bytes(), capacity=capacity)
+    gc.collect()  # mixers of other tests, whose end drops spare memory
+    model = ContextMixing(Codes.of_bytes(), capacity=60_000)  # of whole pages
     model.read(TEXT)
     noise = np.random.default_rng(0).integers(256, size=2_000).astype(np.uint8)
     fresh = model.copy(more=5_000)
@@ -178,6 +180,11 @@ def test_a_copy_in_memory_that_another_one_had_is_the_same() -> None:
     another = model.copy(more=5_000)
     assert another.memory.ctypes.data != kept, "the other one is still held"
     np.testing.assert_array_equal(another.read(noise), expected)
+    del other
+    assert len(mixing._spare) == 1
+    del model
+    gc.collect()
+    assert not mixing._spare, "what nobody copies any more keeps no memory"
 
 
 def test_predicting_leaves_it_as_it_was_and_a_copy_is_another() -> None:
