@@ -23,6 +23,8 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache as cached
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -195,15 +197,20 @@ def serve(cache: str) -> None:
 
 
 def warm() -> None:
-    """Do once what every child would do again: import all of it, build the recipes' schema, load the kernels (from
-    the user's own cache, so that no server compiles them), draw a figure."""
-
+    """Do once what every child would do again: import all of it and what torch imports late, build the recipes'
+    schema, load the kernels (from the user's own cache, so that no server compiles them), draw a figure, compile the
+    report's templates."""
     for module in pkgutil.walk_packages(octavo.__path__, "octavo."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
+    import_module("torch._dynamo")  # which every plan needs: its model has no weights
 
     from octavo.config import load_recipe, recipe_names
+    from octavo.report import page
     from octavo.report.figure import Plot
+    from octavo.run import manifest
+    from octavo.tasks.text import task
+    from octavo.util.html import templates
     from octavo.util.kernels import in_use
 
     for name in recipe_names():
@@ -212,6 +219,9 @@ def warm() -> None:
     figure = Plot(4, 3, paper="white")
     figure.add_subplot().plot([1, 2], [3, 4])
     figure.svg()
+    templates(*(Path(each.__file__).parent for each in (page, task))).get_template("template.html")
+    plain_reports(setattr)
+    manifest.code_identity()
     gc.collect()
     gc.freeze()  # no child's collector walks what is imported, and so copies it
 
@@ -288,6 +298,24 @@ def _below(folder: str, path: object, event: str) -> bool:
     return str(path).startswith(folder) or (
         event in ("os.remove", "os.rmdir") and not Path(path).is_absolute()
     )
+
+
+def plain_reports(put: Callable[[Any, str, Any], None]) -> None:
+    """Let runs end soon: figures are made and not drawn, the code is hashed once. Of a tiny run they are half of
+    the time."""
+    from octavo.report.figure import Plot
+    from octavo.run import manifest
+
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
+    put(Plot, "svg", wraps(Plot.svg)(lambda figure: blank))
+    put(manifest, "code_identity", cached(manifest.code_identity))
+
+
+def drawn() -> None:
+    """Figures are drawn after all."""
+    from octavo.report.figure import Plot
+
+    Plot.svg = Plot.svg.__wrapped__
 
 
 def slow_steps() -> None:

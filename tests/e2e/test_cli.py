@@ -76,7 +76,7 @@ def test_the_help_does_not_import_torch() -> None:
 
 def test_training_ends_with_the_report_on_the_last_line(octavo: Octavo, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    done = train(octavo, out, "--quiet", "training.steps=6")
+    done = train(octavo, out, "--quiet", "training.steps=6", patch="drawn")
     assert (done.code, done.err) == (0, "")
     assert done.out == f"report: {out}/report/index.html\n"
     page = (out / "report" / "index.html").read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ def own_parts(octavo: Octavo) -> Path:
 
 def train(octavo: Octavo, own_parts: Path, out: Path, *more: str) -> Result:
     options = ("--text", "text.txt", "--out", out, "training.schedule=constant", *more)
-    done = octavo("--parts", own_parts, "train", "recipe.yaml", *options)
+    done = octavo("--parts", own_parts, "train", "recipe.yaml", *options, patch="drawn")
     assert done.code == 0, done.err
     return done
 
