@@ -87,10 +87,7 @@ def server(
 
 @pytest.fixture(scope="module")
 def plain_reports() -> Iterator[None]:
-    """Runs end soon, for tests that look at neither: figures are not drawn, and judged samples short."""
-    from octavo.evaluation import samples
-
+    """Runs end soon, for tests that look neither at figures nor at judged samples."""
     with pytest.MonkeyPatch.context() as patch:
         forked.plain_reports(patch.setattr)
-        patch.setattr(samples, "LENGTH", 24)
         yield

@@ -27,6 +27,7 @@ from functools import cache as cached
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import octavo
@@ -301,21 +302,31 @@ def _below(folder: str, path: object, event: str) -> bool:
 
 
 def plain_reports(put: Callable[[Any, str, Any], None]) -> None:
-    """Let runs end soon: figures are made and not drawn, the code is hashed once. Of a tiny run they are half of
-    the time."""
+    """Let runs end soon: figures are not drawn, those of every run not even made, judged samples short, and the code
+    is hashed once. Of a tiny run they are half of the time."""
+    from octavo.evaluation import samples
+    from octavo.report import plots
     from octavo.report.figure import Plot
     from octavo.run import manifest
 
     blank = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
-    put(Plot, "svg", wraps(Plot.svg)(lambda figure: blank))
+    for owner, name, plain in (
+        (Plot, "svg", lambda figure: blank),
+        (plots, "loss_plot", lambda data, **size: SimpleNamespace(svg=lambda: blank)),
+        (plots, "progress_plot", lambda data, **size: blank),
+    ):
+        put(owner, name, wraps(getattr(owner, name))(plain))
     put(manifest, "code_identity", cached(manifest.code_identity))
+    put(samples, "LENGTH", 24)
 
 
-def drawn() -> None:
+def drawn(put: Callable[[Any, str, Any], None] = setattr) -> None:
     """Figures are drawn after all."""
+    from octavo.report import plots
     from octavo.report.figure import Plot
 
-    Plot.svg = Plot.svg.__wrapped__
+    for owner, name in ((Plot, "svg"), (plots, "loss_plot"), (plots, "progress_plot")):
+        put(owner, name, getattr(owner, name).__wrapped__)
 
 
 def slow_steps() -> None:
