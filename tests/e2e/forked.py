@@ -379,6 +379,13 @@ def few_prompts() -> None:
     chat.STORIES, text.STORIES, judge.MOST_PROMPTS = 16, 16, 4
 
 
+def two_sizes() -> None:
+    """`--minutes` chooses from few models, for which a machine elsewhere is soon predicted."""
+    from octavo.auto import train
+
+    train.SIZES = train.SIZES[:2]
+
+
 def limited() -> None:
     """Interrupt the command when it takes long, and let it have 12 GiB of addresses at most."""
     import resource
