@@ -63,6 +63,13 @@ def reports_without_models() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_disk_is_waited_for() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", forked.fsync)
+        yield
+
+
 @pytest.fixture(scope="session")
 def with_kernels() -> Callable[[Path], Path]:
     """Gives a new cache the user's kernels, for processes that would compile and try them again."""

@@ -221,6 +221,7 @@ def warm() -> None:
     figure.add_subplot().plot([1, 2], [3, 4])
     figure.svg()
     templates(*(Path(each.__file__).parent for each in (page, task))).get_template("template.html")
+    os.fsync = fsync
     plain_reports(setattr)
     manifest.code_identity()
     gc.collect()
@@ -299,6 +300,11 @@ def _below(folder: str, path: object, event: str) -> bool:
     return str(path).startswith(folder) or (
         event in ("os.remove", "os.rmdir") and not Path(path).is_absolute()
     )
+
+
+def fsync(handle: int) -> None:
+    """In place of `os.fsync`, for which a tiny run waits most of its time: what a process wrote outlives it. What a
+    power cut may take is what `unit.training.test_crash_states` asks."""
 
 
 def plain_reports(put: Callable[[Any, str, Any], None]) -> None:
