@@ -16,6 +16,7 @@ if "OMP_NUM_THREADS" not in os.environ:
 import pytest
 from hypothesis import HealthCheck, settings
 
+from e2e import forked
 from e2e.forked import Octavo
 from octavo.util.files import default_cache
 from octavo.util.kernels import in_use
@@ -62,6 +63,13 @@ def reports_without_models() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_disk_is_waited_for() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", forked.fsync)
+        yield
+
+
 @pytest.fixture(scope="session")
 def with_kernels() -> Callable[[Path], Path]:
     """Gives a new cache the user's kernels, for processes that would compile and try them again."""
@@ -86,22 +94,7 @@ def server(
 
 @pytest.fixture(scope="module")
 def plain_reports() -> Iterator[None]:
-    """Runs end soon: figures are made and not drawn, templates compiled once, judged samples short, the code
-    hashed once.
-
-    For tests that look at neither: of a tiny run they are half of the time.
-    """
-    from functools import cache
-
-    from octavo.evaluation import samples
-    from octavo.report import page
-    from octavo.report.figure import Plot
-    from octavo.run import manifest
-
-    blank = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
+    """Runs end soon, for tests that look neither at figures nor at judged samples."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Plot, "svg", lambda figure: blank)
-        patch.setattr(page, "templates", cache(page.templates))
-        patch.setattr(samples, "LENGTH", 24)
-        patch.setattr(manifest, "code_identity", cache(manifest.code_identity))
+        forked.plain_reports(patch.setattr)
         yield

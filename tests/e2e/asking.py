@@ -8,8 +8,8 @@ from pathlib import Path
 from e2e.forked import Octavo, Result
 
 
-def train(octavo: Octavo, out: Path, *more: str, text: str = "text.txt") -> Result:
-    return octavo("train", "recipe.yaml", "--text", text, "--out", out, *more)
+def train(octavo: Octavo, out: Path, *more: str, text: str = "text.txt", patch: str = "") -> Result:
+    return octavo("train", "recipe.yaml", "--text", text, "--out", out, *more, patch=patch)
 
 
 def refused(result: Result, *words: str, code: int = 2) -> None:

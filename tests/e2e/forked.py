@@ -23,8 +23,11 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache as cached
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import octavo
@@ -195,15 +198,20 @@ def serve(cache: str) -> None:
 
 
 def warm() -> None:
-    """Do once what every child would do again: import all of it, build the recipes' schema, load the kernels (from
-    the user's own cache, so that no server compiles them), draw a figure."""
-
+    """Do once what every child would do again: import all of it and what torch imports late, build the recipes'
+    schema, load the kernels (from the user's own cache, so that no server compiles them), draw a figure, compile the
+    report's templates."""
     for module in pkgutil.walk_packages(octavo.__path__, "octavo."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
+    import_module("torch._dynamo")  # which every plan needs: its model has no weights
 
     from octavo.config import load_recipe, recipe_names
+    from octavo.report import page
     from octavo.report.figure import Plot
+    from octavo.run import manifest
+    from octavo.tasks.text import task
+    from octavo.util.html import templates
     from octavo.util.kernels import in_use
 
     for name in recipe_names():
@@ -212,6 +220,10 @@ def warm() -> None:
     figure = Plot(4, 3, paper="white")
     figure.add_subplot().plot([1, 2], [3, 4])
     figure.svg()
+    templates(*(Path(each.__file__).parent for each in (page, task))).get_template("template.html")
+    os.fsync = fsync
+    plain_reports(setattr)
+    manifest.code_identity()
     gc.collect()
     gc.freeze()  # no child's collector walks what is imported, and so copies it
 
@@ -290,6 +302,39 @@ def _below(folder: str, path: object, event: str) -> bool:
     )
 
 
+def fsync(handle: int) -> None:
+    """In place of `os.fsync`, for which a tiny run waits most of its time: what a process wrote outlives it. What a
+    power cut may take is what `unit.training.test_crash_states` asks."""
+
+
+def plain_reports(put: Callable[[Any, str, Any], None]) -> None:
+    """Let runs end soon: figures are not drawn, those of every run not even made, judged samples short, and the code
+    is hashed once. Of a tiny run they are half of the time."""
+    from octavo.evaluation import samples
+    from octavo.report import plots
+    from octavo.report.figure import Plot
+    from octavo.run import manifest
+
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"></svg>'
+    for owner, name, plain in (
+        (Plot, "svg", lambda figure: blank),
+        (plots, "loss_plot", lambda data, **size: SimpleNamespace(svg=lambda: blank)),
+        (plots, "progress_plot", lambda data, **size: blank),
+    ):
+        put(owner, name, wraps(getattr(owner, name))(plain))
+    put(manifest, "code_identity", cached(manifest.code_identity))
+    put(samples, "LENGTH", 24)
+
+
+def drawn(put: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Figures are drawn after all."""
+    from octavo.report import plots
+    from octavo.report.figure import Plot
+
+    for owner, name in ((Plot, "svg"), (plots, "loss_plot"), (plots, "progress_plot")):
+        put(owner, name, getattr(owner, name).__wrapped__)
+
+
 def slow_steps() -> None:
     """Let a step take ten seconds, after the first."""
     import time
@@ -338,6 +383,13 @@ def few_prompts() -> None:
     from octavo.tuning import judge
 
     chat.STORIES, text.STORIES, judge.MOST_PROMPTS = 16, 16, 4
+
+
+def two_sizes() -> None:
+    """`--minutes` chooses from few models, for which a machine elsewhere is soon predicted."""
+    from octavo.auto import train
+
+    train.SIZES = train.SIZES[:2]
 
 
 def limited() -> None:

@@ -92,7 +92,7 @@ def test_the_client_of_the_readme(octavo: Octavo, capsys: pytest.CaptureFixture[
     assert told and Path(told[1]).name in client
     run = octavo.folder / "readme" / told[1]
     few = ["corpus.stories=300", "training.steps=3", "report.explainer=false"]
-    done = octavo("train", "pidgin-demo", "--out", run, *few)
+    done = octavo("train", "pidgin-demo", "--out", run, *few, patch="few_prompts")
     assert done.code == 0, done.err
     command = octavo.start("serve", told[1], "--port", "0", folder=octavo.folder / "readme")
     out = command.files[1]
@@ -107,35 +107,31 @@ def test_the_client_of_the_readme(octavo: Octavo, capsys: pytest.CaptureFixture[
         assert command.wait().code == 0
 
 
-def test_its_servers_start(book: Path) -> None:
+def test_its_servers_start(octavo: Octavo, book: Path) -> None:
     """Each at a port that is free."""
     started = 0
     for line in "\n".join(found("console")).splitlines():
-        before, octavo, rest = line.partition("octavo serve")
-        if octavo:
+        before, verb, rest = line.partition("octavo serve")
+        if verb:
             given = dict(word.split("=", 1) for word in before.split())
-            words = ["octavo", "serve", *shlex.split(rest)]
+            words = ["serve", *shlex.split(rest)]
             if "--port" in words:
                 words[words.index("--port") + 1] = "0"
             else:
                 words += ["--port", "0"]
-            process = subprocess.Popen(
-                [sys.executable, "-m", *words],
-                cwd=book.parents[1],
-                env={**os.environ, **given, "OMP_NUM_THREADS": "1"},
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            assert process.stdout is not None
-            said = re.search(r"http://\S+:(\d+)/v1", process.stdout.readline())
+            told = f"import os; os.environ |= {given}; from octavo.cli import main; main({words})"
+            command = octavo.start(program=told, folder=book.parents[1])
+            out = command.files[1]
+            until(lambda out=out: "serving at" in out.read_text() if out.exists() else False)
             try:
+                said = re.search(r"http://\S+:(\d+)/v1", out.read_text())
                 assert said, words
                 key = {"Authorization": f"Bearer {given['OCTAVO_SERVE_KEY']}"} if given else {}
                 models = httpx2.get(f"http://127.0.0.1:{said[1]}/v1/models", headers=key, trust_env=False)
                 assert [card["id"] for card in models.json()["data"]] == ["book"]
             finally:
-                process.terminate()
-                process.communicate()
+                command.signal(15)
+                assert command.wait().code == 0
             started += 1
     assert started == 3
 

@@ -174,7 +174,7 @@ def test_a_promise_is_kept_account_of_also_after_a_stop(octavo: Octavo, tmp_path
 def test_what_comes_through_a_pipe_is_read_once_and_found_again(octavo: Octavo, tmp_path: Path) -> None:
     text = "".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(2400))
     command = ("plan", "--text", "-", "--minutes", "2", "--on", "laptop,rtx4090,laptop", "--json")
-    done = octavo(*command, stdin=text.encode())
+    done = octavo(*command, stdin=text.encode(), patch="two_sizes")
     assert done.code == 0, done.err
     assert [each["on"] for each in json.loads(done.out)] == ["laptop", "rtx4090"]
 

@@ -14,6 +14,7 @@ from e2e.forked import Octavo
 
 PAGE = "cp1252"
 TEXT = "The cat sat on the mät. A dog saw it and ran away.\n" * 150
+SMALL = ("model.layers=2", "model.width=32", "model.context=32")
 SYSTEM = """
 import os, shutil, signal, subprocess, sys, tempfile, types, warnings
 import fcntl
@@ -63,7 +64,7 @@ def words(text: Path, run: Path) -> list[list[str]]:
     """What is asked of both."""
     train = ["train", "quick", "--text", str(text), "--out", str(run), "--quiet"]
     return [
-        [*train, "training.steps=4", "training.precision=float32"],  # which is not timed
+        [*train, "training.steps=4", "training.precision=float32", *SMALL],  # which is not timed
         ["generate", str(run), "--tokens", "12", "--seed", "1"],
     ]
 

@@ -40,9 +40,9 @@ def own_parts(octavo: Octavo) -> Path:
     return path
 
 
-def train(octavo: Octavo, own_parts: Path, out: Path, *more: str) -> Result:
+def train(octavo: Octavo, own_parts: Path, out: Path, *more: str, patch: str = "") -> Result:
     options = ("--text", "text.txt", "--out", out, "training.schedule=constant", *more)
-    done = octavo("--parts", own_parts, "train", "recipe.yaml", *options)
+    done = octavo("--parts", own_parts, "train", "recipe.yaml", *options, patch=patch)
     assert done.code == 0, done.err
     return done
 
@@ -52,7 +52,7 @@ def runs(octavo: Octavo, own_parts: Path) -> Mapping[str, Path]:
     """A run of 40 steps for each."""
     found = {name: octavo.folder / f"own-{name}" for name in SETTINGS}
     for name, out in found.items():
-        train(octavo, own_parts, out, *SETTINGS[name])
+        train(octavo, own_parts, out, *SETTINGS[name], patch="drawn" if name == "objective" else "")
     return found
 
 

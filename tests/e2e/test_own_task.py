@@ -85,7 +85,8 @@ def test_it_is_planned(octavo: Octavo, labels: Path) -> None:
 def test_it_is_studied(octavo: Octavo, labels: Path) -> None:
     (octavo.folder / "labels.yaml").write_text(STUDY, encoding="utf-8")
     out = octavo.folder / "labels-study"
-    done = octavo("--parts", labels, "study", "run", "labels.yaml", "--text", "lines.txt", "--out", out)
+    study = ("study", "run", "labels.yaml", "--text", "lines.txt", "--out", out, "--jobs", "1")
+    done = octavo("--parts", labels, *study)
     assert done.code == 0, done.err
     outcomes = [json.loads(path.read_text(encoding="utf-8"))["status"] for path in out.rglob("outcome.json")]
     assert outcomes == ["done"] * 4

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,12 @@ def module_of(path: Path) -> str:
     return ".".join(part for part in parts if part != "__init__")
 
 
+@cache
+def statements(source: ast.Module) -> list[ast.AST]:
+    """All that import something, lazily too."""
+    return [node for node in ast.walk(source) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def imported(node: ast.AST, module: str, is_package: bool) -> Iterator[str]:
     """The dotted names that one import statement asks for; `from a import b` gives `a.b`."""
     if isinstance(node, ast.Import):
@@ -88,7 +95,7 @@ def at_import_time(node: ast.AST) -> Iterator[ast.AST]:
 def backward(source: ast.Module, path: Path) -> Iterator[str]:
     """Imports, lazy ones too, that point to a room that stands later than the file's own."""
     here = room_of(path)
-    for node in ast.walk(source):
+    for node in statements(source):
         for name in imported(node, module_of(path), path.name == "__init__.py"):
             _, _, rest = name.partition("octavo.")
             there = rest.partition(".")[0]
@@ -131,7 +138,7 @@ def edges() -> dict[str, set[str]]:
     for module, path in files.items():
         asked = [
             name
-            for node in ast.walk(tree(path))
+            for node in statements(tree(path))
             for name in imported(node, module, path.name == "__init__.py")
         ]
         modules = {name if name in files else name.rpartition(".")[0] for name in asked}
@@ -151,8 +158,9 @@ def in_circles(edges: dict[str, set[str]]) -> set[str]:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    assert len(edges()) > 200
-    assert not in_circles(edges())
+    found = edges()
+    assert len(found) > 200
+    assert not in_circles(found)
 
 
 def test_circles_are_seen() -> None:
@@ -174,15 +182,10 @@ def test_light_rooms_do_not_import_torch_at_their_top(room: str) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("room", ["", *LIGHT])
-def test_importing_a_light_room_loads_nothing_heavy(room: str) -> None:
-    modules = [module_of(path) for path in python_files("src") if room_of(path) == room] or ["octavo"]
-    nothing_heavy([name for name in modules if not name.endswith("__main__")])
-
-
-@pytest.mark.parametrize("module", LISTING)
-def test_importing_what_lists_runs_loads_nothing_heavy(module: str) -> None:
-    nothing_heavy([module])
+def test_importing_what_is_light_loads_nothing_heavy() -> None:
+    modules = [module_of(path) for path in python_files("src") if room_of(path) in LIGHT]
+    light = ["octavo", *LISTING, *(name for name in modules if not name.endswith("__main__"))]
+    loads_none(HEAVY, f"import importlib\nfor name in {light!r}: importlib.import_module(name)")
 
 
 def test_a_training_does_not_load_the_compiler_of_torch(tmp_path: Path) -> None:
@@ -194,10 +197,6 @@ def test_a_training_does_not_load_the_compiler_of_torch(tmp_path: Path) -> None:
         ("torch._dynamo", "sympy"),
         f"import octavo; octavo.train('quick', {str(text)!r}, {str(tmp_path / 'run')!r}, overrides={small!r})",
     )
-
-
-def nothing_heavy(modules: list[str]) -> None:
-    loads_none(HEAVY, f"import importlib\nfor name in {modules!r}: importlib.import_module(name)")
 
 
 def loads_none(names: tuple[str, ...], program: str) -> None:

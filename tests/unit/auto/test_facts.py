@@ -89,7 +89,7 @@ def test_without_a_kernel_n_grams_count(tmp_path: Path, monkeypatch: pytest.Monk
     beginning of the split beside counting there."""
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
-    path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(2000)))
+    path = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(800)))
     read, *_ = facts.readings(path, (), QUIET)
     dataset, tokens = read.dataset, np.asarray(read.dataset.validation.tokens)
     losses = KneserNey(dataset.train.tokens, vocab_size=read.facts.vocabulary, highest=HIGHEST).losses(tokens)
@@ -177,9 +177,7 @@ def test_documents_that_are_held_out_by_chance_do_not_drift(
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "text.jsonl"
     path.write_text(
-        "".join(
-            json.dumps({"text": f"{n} is {n % 7} by seven, {n // 5} by five"}) + "\n" for n in range(1500)
-        )
+        "".join(json.dumps({"text": f"{n} is {n % 7} by seven, {n // 5} by five"}) + "\n" for n in range(600))
     )
     assert survey(path, ["split=documents"], QUIET).drift == 0
     assert survey(path, (), QUIET).drift == facts.HARDER > 0, "else the end of a text is harder"
@@ -205,6 +203,7 @@ def test_the_alphabet_of_a_text_that_ends_within_a_character(
     assert facts.characters_of(path)[0] == 2
 
 
+@pytest.mark.usefixtures("plain_reports")
 @pytest.mark.parametrize("mixed", [pytest.param(True, marks=KERNEL), False])
 def test_a_run_begins_where_the_facts_say(
     mixed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -244,7 +243,7 @@ def test_a_text_is_read_as_what_counting_predicts_better(
     assert pairs.bytes_per_token > 3 and pairs.vocabulary > 500
     if compiled() is not None:
         assert mixed.counted < pairs.counted * (1 + MARGIN)
-    letters = written(tmp_path, "".join(random.choice(list("abcd \n"), 30_000)))
+    letters = written(tmp_path, "".join(random.choice(list("abcd \n"), 12_000)))
     (first, *_), (other, *_) = facts.readings(letters, (), QUIET)
     assert first.tokenizer["kind"] == "byte" and other.counted >= first.counted
 
@@ -327,7 +326,7 @@ def test_what_is_done_at_once_comes_out_as_one_after_another(
         def result(self) -> Any:
             return self.found
 
-    words = np.random.default_rng(7).choice(["the", "cat", "saw", "a", "dog", "and", "no", "hen"], 6_000)
+    words = np.random.default_rng(7).choice(["the", "cat", "saw", "a", "dog", "and", "no", "hen"], 2_500)
     path = written(tmp_path, " ".join(words))
     found = []
     for way in (facts.Meanwhile, OneAfterAnother):

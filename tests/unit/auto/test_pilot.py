@@ -59,13 +59,14 @@ def pilot_of(text: Path) -> Pilot:
         False,
     ],
 )
+@pytest.mark.usefixtures("plain_reports")
 def test_it_ends_where_an_ordinary_run_of_these_settings_ends(
     mixed: bool, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The slow twin: training by the recipe, whole; with the dropout of so many steps."""
     if not mixed:
         monkeypatch.setattr(family, "counts_here", lambda: {"kind": "kneser-ney", "recent": family.RECENT})
-    pilot, steps = pilot_of(text), 80
+    pilot, steps = pilot_of(text), 24
     tokens = len(pilot.dataset.train.tokens)
     worn = parameters_of(SIZE, pilot.dataset.tokenizer.vocab_size) / tokens
     dropout = dropout_for(steps * SIZE.step_tokens / tokens, worn)

@@ -21,6 +21,7 @@ from octavo.auto.family import SIZES
 from octavo.auto.train import AGAIN, foretell, measured_times, one_device, reading_within
 from octavo.config import Recipe
 from octavo.errors import CorpusError, InputError, RunFolderError
+from octavo.planning.machines import Machine
 from octavo.planning.plan import Step
 from octavo.run.audit import own_settings
 from octavo.run.deadline import ending
@@ -38,11 +39,19 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def small_and_short(text: Path) -> Iterator[None]:
+    predicted, predict = {}, by_minutes.predicted_times
+
+    def once(machine: Machine, *, vocabulary: int) -> Any:
+        if (machine.name, vocabulary) not in predicted:
+            predicted[machine.name, vocabulary] = predict(machine, vocabulary=vocabulary)
+        return predicted[machine.name, vocabulary]
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTAVO_CACHE", str(text.parent / "cache"))
         patch.setattr(pilots, "LEAST", 30)
         patch.setattr(pilots, "MOST", 30)
         patch.setattr(by_minutes, "SIZES", SIZES[:2])  # a step of a large one takes seconds to predict
+        patch.setattr(by_minutes, "predicted_times", once)
         yield
 
 

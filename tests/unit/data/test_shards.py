@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from e2e.forked import Octavo
 from octavo.config.parts import parts
 from octavo.data import Dataset, encode_workers, prepare, prepare_text, store
 from octavo.data import text as segments
@@ -75,19 +76,19 @@ def test_a_text_without_places_to_cut_is_one_segment(tmp_path: Path) -> None:
 
 
 KILLED = """
-import os, signal, sys
+import json, os, signal, sys
 from pathlib import Path
 from octavo.config.parts import parts
 from octavo.data import prepare, shards, text
+cache, kind, workers, after, torn, tests, stories = json.load(sys.stdin)
+sys.path.append(tests)
 from unit.data.common import Given
-from unit.data.test_shards import STORIES
 text.SEGMENT = 200
-cache, kind, workers, after, torn = sys.argv[1:]
 append, calls = shards._Files.append, 0
 def killing(self, encoded):
     global calls
     calls += 1
-    if calls > int(after):
+    if calls > after:
         if torn == "torn":
             self._files[0].write(b"half")
             self._files[0].flush()
@@ -96,17 +97,14 @@ def killing(self, encoded):
         os.kill(os.getpid(), signal.SIGKILL)
     append(self, encoded)
 shards._Files.append = killing
-prepare(Given(*STORIES), parts("tokenizer")[kind](), cache=Path(cache), workers=int(workers))
+prepare(Given(*stories), parts("tokenizer")[kind](), cache=Path(cache), workers=workers)
 """
 
 
-def killed(cache: Path, kind: str, count: int, after: int, how: str = "clean") -> Path:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(cache), kind, str(count), str(after), how],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        check=False,
-    )
-    assert done.returncode == -9
+def killed(server: Octavo, cache: Path, kind: str, count: int, after: int, how: str = "clean") -> Path:
+    told = [str(cache), kind, count, after, how, str(Path(__file__).parents[2]), STORIES]
+    done = server(program=KILLED, stdin=json.dumps(told).encode())
+    assert done.code == -9, done.err
     [left] = (path for path in (cache / "datasets").iterdir() if path.is_dir())
     return left
 
@@ -122,7 +120,13 @@ def killed(cache: Path, kind: str, count: int, after: int, how: str = "clean") -
     ],
 )
 def test_a_killed_preparation_is_gone_on_with(
-    kind: str, count: int, after: int, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    count: int,
+    after: int,
+    how: str,
+    server: Octavo,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[int] = []
     encode = segments.encode_segment
@@ -131,7 +135,7 @@ def test_a_killed_preparation_is_gone_on_with(
     )
     unbroken = prepare(Given(*STORIES), config(kind), cache=tmp_path / "unbroken")
     total = len(done)
-    left = killed(tmp_path, kind, count, after, how)
+    left = killed(server, tmp_path, kind, count, after, how)
     if how == "altered":
         tokens = left / "train.bin"
         tokens.write_bytes(tokens.read_bytes()[:-1] + b"\xff")
@@ -146,8 +150,8 @@ def test_a_killed_preparation_is_gone_on_with(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL here")
-def test_what_was_left_of_another_preparation_is_not_taken(tmp_path: Path) -> None:
-    left = killed(tmp_path, "char", 1, 3)
+def test_what_was_left_of_another_preparation_is_not_taken(server: Octavo, tmp_path: Path) -> None:
+    left = killed(server, tmp_path, "char", 1, 3)
     said: list[str] = []
     prepare(Given(*STORIES), config("char"), cache=tmp_path, validation=0.2, report=said.append)
     prepare(Given(*STORIES), config("byte"), cache=tmp_path, report=said.append)
@@ -158,8 +162,8 @@ def test_what_was_left_of_another_preparation_is_not_taken(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL here")
-def test_a_folder_whose_process_is_at_work_is_not_taken(tmp_path: Path) -> None:
-    left = killed(tmp_path, "char", 1, 3)
+def test_a_folder_whose_process_is_at_work_is_not_taken(server: Octavo, tmp_path: Path) -> None:
+    left = killed(server, tmp_path, "char", 1, 3)
     said: list[str] = []
     with left.with_name(f"{left.name}.lock").open("r+b") as lock:
         assert store.take(lock.fileno())

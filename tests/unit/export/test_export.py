@@ -30,6 +30,7 @@ from octavo.util.files import file_hash, inside
 from unit.export.made import TEXT, measured_here
 
 pytest.importorskip("transformers")
+pytestmark = pytest.mark.usefixtures("plain_reports")
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def written(engine: Engine, asked: Sequence[TextRequest], kind: type[Decoder], *
 requests = st.builds(TextRequest, prompt=st.sampled_from(["", "th", TEXT]), seed=st.integers(0, 9))
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @pytest.mark.parametrize("kind", KINDS)
 @given(
     shape=st.sampled_from([*SHAPES]),

@@ -146,7 +146,7 @@ def test_what_a_text_has_said_is_mixed_in_by_all_alike(kind: type[Decoder]) -> N
     assert again > alone
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @given(

@@ -66,7 +66,7 @@ requests = st.builds(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=16)
 @pytest.mark.parametrize("kind", [NativeDecoder, CachedDecoder, FullDecoder])
 @given(
     asked=st.lists(requests, min_size=1, max_size=8),

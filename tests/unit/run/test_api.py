@@ -13,16 +13,14 @@ import pytest
 import torch
 
 import octavo
+from e2e import forked
 from octavo.data.batch import SideInputs
 from octavo.errors import ConfigError, CorpusError, MissingExtra
 from octavo.model.base import build_model
 from octavo.model.capture import capture
-from octavo.report.figure import Plot
 from octavo.run.list import run_info
 from octavo.util.files import file_hash
 from unit.run.small import RECIPE
-
-DRAWN = Plot.svg
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_a_short_text_makes_a_short_run(
 
 
 def test_a_run_shows_itself(text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Plot, "svg", DRAWN)
+    forked.drawn(monkeypatch.setattr)
     out = tmp_path / "a <run>\x1b"
     octavo.train(RECIPE, text=text, out=out, quiet=True)
     run = octavo.Run.open(out)

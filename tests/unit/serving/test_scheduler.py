@@ -109,7 +109,7 @@ deeds = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @pytest.mark.parametrize("kind", KINDS)
 @given(
     shape=st.sampled_from([*SHAPES]),

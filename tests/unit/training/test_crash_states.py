@@ -21,6 +21,7 @@ from octavo.util import files
 from unit.training.crash import Disk, Event, Recorder, Tree
 from unit.training.crashed import Recording, best_of, fsyncs, problem, record, resumed, states
 
+pytestmark = pytest.mark.usefixtures("plain_reports")
 FSYNCS = [
     *fsyncs(Path(files.__file__), "publish_folder"),
     *fsyncs(Path(checkpoint_folder.__file__)),
