@@ -77,9 +77,11 @@ def judged(library: Path, program: str) -> dict[str, str]:
 
 
 def tests(program: str, paths: list[str], slow: bool = False) -> list[str]:
-    """All tests of some files and folders, in their order, by the names that pytest gives them."""
-    _, said = asked(program, *PYTEST, "--collect-only", *(["-m", ""] if slow else []), *paths)
-    return [line for line in said.splitlines() if "::" in line and not line.startswith("ERROR")]
+    """All tests of some files and folders, in their order, by the names that pytest gives them. Raises SystemExit."""
+    code, said = asked(program, *PYTEST, "--collect-only", *(["-m", ""] if slow else []), *paths)
+    if code:
+        raise SystemExit(said)
+    return [line for line in said.splitlines() if "::" in line]
 
 
 def outcomes(program: str, names: list[str], limit: float, **variables: str) -> Iterator[dict[str, Any]]:
