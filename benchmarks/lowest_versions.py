@@ -57,8 +57,8 @@ def page(python: str, lowest: dict[str, str], said: str, odd: list[dict[str, str
     left = f"\nNot passed:\n\n{in_markdown(odd)}" if odd else ""
     return f"""# The lowest versions
 
-`python benchmarks/lowest_versions.py`, {time.strftime("%d %B %Y")}, Python {python}: {said}.
-Without the tests marked slow.
+`python benchmarks/lowest_versions.py`, {time.strftime("%d %B %Y")}, Python {python}: {said}
+that are not marked slow.
 
 {versions}.
 {left}"""
@@ -86,7 +86,7 @@ def main() -> None:
         keep_row(row, rows, options.out)
     last = {row["test"]: row["outcome"] for row in rows}
     odd = [{"test": f"`{name}`", "outcome": last[name]} for name in without(names, rows)]
-    said = counted(names, rows)
+    said = f"{counted(names, rows)}, of {len(names):,} tests"
     print_table(odd or [{"package": name, "lowest": version} for name, version in lowest.items()])
     print(f"Python {options.python}: {said}")
     if options.table:
