@@ -16,7 +16,7 @@ help:
 	@echo "make lint     check style with ruff          make format   let ruff put it right"
 	@echo "make types    check types with pyrefly       make clean    remove .venv and caches (runs/ stays)"
 	@echo "make docs     build the documentation as a site that needs no network: build/site/index.html"
-	@echo "make links    list each link of the documentation to another site that does not answer: build/links/output.txt"
+	@echo "make links    list each link of the documentation to another site that does not answer"
 	@echo "make dist     build the source distribution and the wheels of all platforms into dist/ (ARGS=--twice: compare)"
 	@echo "make release  check everything that has to hold before a version is published; publishes nothing"
 	@echo "PYTHON=python3.12 make demo                  choose the Python that .venv is made with"
@@ -47,7 +47,7 @@ docs: $(VENV)/installed-dev
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs . build/site
 
 links: $(VENV)/installed-dev
-	$(BIN)/python -m sphinx --quiet -b linkcheck -D linkcheck_timeout=10 -D linkcheck_retries=1 -c docs . build/links
+	$(BIN)/python -m sphinx -Q -b linkcheck -D linkcheck_timeout=10 -D linkcheck_retries=1 -c docs . build/links
 
 dist: build/release/installed
 	build/release/bin/python packaging/packages.py $(ARGS)

@@ -1,8 +1,9 @@
 """The tests with the lowest versions of all dependencies that pyproject.toml states, in an environment of their own.
 
-    python benchmarks/lowest_versions.py FOLDER [--tests tests/unit …] [--python 3.11] [--workers 2] [--uv PATH]
+    python benchmarks/lowest_versions.py FOLDER --out lowest.jsonl [--tests tests/unit …] [--python 3.11] [--table PAGE]
 
-Needs `uv` (from the index). The environment stays in FOLDER, so that a second run begins with the tests.
+Needs `uv` (from the index). The environment stays in FOLDER, and each outcome is kept as it comes: a run that was
+stopped goes on where it was, and what has not passed is tried again.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
-from common import finish, print_table
+from common import finish, in_markdown, keep_row, print_table, rows_in
+from kernel_variants import counted, outcomes, tests, without
 
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = {"llama-cpp-python"}
 """Is compiled on the spot."""
-TOOLS = ("pytest", "pytest-xdist", "hypothesis", "openai")
+TOOLS = ("pytest", "hypothesis", "openai")
 """What the tests themselves need, as new as it fits."""
+PLACES = ["tests/contract", "tests/golden", "tests/parity", "tests/unit", "tests/e2e"]
 
 
 def stated() -> dict[str, str]:
@@ -47,34 +51,47 @@ def install(uv: str, python: str, folder: Path, lowest: dict[str, str]) -> Path:
     return interpreter
 
 
+def page(python: str, lowest: dict[str, str], said: str, odd: list[dict[str, str]]) -> str:
+    """The result for a reader."""
+    versions = ", ".join(f"{name} {version}" for name, version in lowest.items())
+    left = f"\nNot passed:\n\n{in_markdown(odd)}" if odd else ""
+    return f"""# The lowest versions
+
+`python benchmarks/lowest_versions.py`, {time.strftime("%d %B %Y")}, Python {python}: {said}
+that are not marked slow.
+
+{versions}.
+{left}"""
+
+
 def main() -> None:
     """Install, test, tell."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument(
-        "--tests", nargs="+", default=["tests/contract", "tests/e2e", "tests/golden", "tests/unit"]
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tests", nargs="+", default=PLACES)
     parser.add_argument("--python", default=f"{sys.version_info.major}.{sys.version_info.minor}")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=900, help="seconds that a test has")
+    parser.add_argument("--table", type=Path, help="write the page of what is there")
     parser.add_argument("--uv", default=shutil.which("uv"))
     options = parser.parse_args()
     if options.uv is None:
         raise SystemExit("There is no uv here: pip install uv")
-    lowest = stated()
-    interpreter = install(options.uv, options.python, options.folder.absolute(), lowest)
-    pytest = [interpreter, "-m", "pytest", "-n", str(options.workers), "--dist", "loadfile", "--tb=short"]
-    pytest += ["-p", "no:cacheprovider", *options.tests]
-    told = subprocess.run(pytest, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8", check=False).stdout
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", told, re.MULTILINE)
-    counts = {
-        what: int(number) for number, what in re.findall(r"(\d+) (passed|failed|skipped|errors?)", told)
-    }
-    if not counts:
-        raise SystemExit(told)
-    print(told[-20_000:] if failed else "")
-    print_table([{"package": name, "lowest": version} for name, version in lowest.items()])
-    print(f"Python {options.python}: {counts}, {' '.join(options.tests)}")
-    finish({"python": options.python, "versions": lowest, "counts": counts, "failed": failed})
+    lowest, rows = stated(), rows_in(options.out)
+    interpreter = str(install(options.uv, options.python, options.folder.absolute(), lowest))
+    names = tests(interpreter, options.tests)
+    for row in outcomes(interpreter, without(names, rows), options.limit):
+        keep_row(row, rows, options.out)
+    last = {row["test"]: row["outcome"] for row in rows}
+    odd = [{"test": f"`{name}`", "outcome": last[name]} for name in without(names, rows)]
+    said = f"{counted(names, rows)}, of {len(names):,} tests"
+    print_table(odd or [{"package": name, "lowest": version} for name, version in lowest.items()])
+    print(f"Python {options.python}: {said}")
+    if options.table:
+        options.table.write_text(page(options.python, lowest, said, odd), encoding="utf-8")
+    finish({"python": options.python, "versions": lowest, "tests": said, "other": odd})
 
 
 if __name__ == "__main__":

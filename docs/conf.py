@@ -3,10 +3,12 @@
 Sphinx reads the whole checkout, so that links between pages, README and results are those of the repository.
 """
 
+import json
 import re
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "src/octavo/__init__.py").read_text(encoding="utf-8"))
@@ -69,7 +71,26 @@ def with_index(app: Any, exception: Exception | None) -> None:
         )
 
 
+def with_verdict(app: Any, exception: Exception | None) -> None:
+    """Say of `make links` what leads nowhere; where no site at all answers, it is the network that is missing."""
+    if exception is not None or app.builder.name != "linkcheck":
+        return
+    lines = Path(app.outdir, "output.json").read_text(encoding="utf-8").splitlines()
+    links = [link for link in map(json.loads, lines) if urlsplit(link["uri"]).netloc]
+    silent = [link for link in links if link["status"] == "timeout" or "Max retries exceeded" in link["info"]]
+    if links and len(silent) == len(links):
+        print(f"No site answers from here, so none of {len(links)} links to other sites was tried:")
+        app.statuscode = 0
+    dead = [link for link in links if link in silent or link["status"] == "broken"]
+    for link in dead:
+        why = "" if app.statuscode == 0 else f": {link['info'] or link['status']}"
+        print(f"{link['filename']}:{link['lineno']}: {link['uri']}{why}")
+    if not dead:
+        print(f"All of {len(links)} links to other sites answer.")
+
+
 def setup(app: Any) -> None:
     """What Sphinx calls."""
     app.connect("source-read", with_sidebar)
     app.connect("build-finished", with_index)
+    app.connect("build-finished", with_verdict)

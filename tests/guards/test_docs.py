@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -137,6 +139,37 @@ def test_links_lead_somewhere(page: Path) -> None:
             target = (page.parent / path).resolve() if path else page
             assert target.exists(), f"{name_of(page)}: there is no {link}"
             assert not anchor or anchor in anchors(target), f"{name_of(page)}: no heading for {link}"
+        else:
+            assert re.match(r"https://(?:[a-z0-9-]+\.)+[a-z]+(?:/|$)", link), f"{name_of(page)}: {link}"
+
+
+@pytest.mark.parametrize(
+    ("answers", "code", "expected"),
+    [
+        (("silent", "silent"), 0, "No site answers from here, so none of 2 links to other sites was tried:"),
+        (("silent", "working"), 1, "README.md:3: https://0.org/: Max retries exceeded with url: /"),
+        (("working", "gone"), 1, "README.md:3: https://1.org/: 404 Client Error"),
+        (("working", "working"), 0, "All of 2 links to other sites answer."),
+    ],
+)
+def test_without_a_network_no_link_is_called_dead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], answers: tuple[str, str], code: int, expected: str
+) -> None:
+    told = {
+        "silent": ("broken", "Max retries exceeded with url: /"),
+        "gone": ("broken", "404 Client Error"),
+        "working": ("working", ""),
+    }
+    lines = [{"uri": "#here", "status": "unchecked", "filename": "README.md", "lineno": 1, "info": ""}]
+    for number, answer in enumerate(answers):
+        status, info = told[answer]
+        lines.append({"uri": f"https://{number}.org/", "status": status, "filename": "README.md"})
+        lines[-1] |= {"lineno": 3, "info": info}
+    (tmp_path / "output.json").write_text("\n".join(map(json.dumps, lines)))
+    app = SimpleNamespace(builder=SimpleNamespace(name="linkcheck"), outdir=tmp_path, statuscode=1)
+    app.statuscode = int(set(answers) != {"working"})  # Sphinx's own verdict
+    runpy.run_path(str(ROOT / "docs" / "conf.py"))["with_verdict"](app, None)
+    assert expected in capsys.readouterr().out.splitlines() and app.statuscode == code
 
 
 def test_the_documentation_stays_readable() -> None:

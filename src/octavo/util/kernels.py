@@ -202,22 +202,24 @@ def commit() -> str | None:
 def _built(asked: str, refused: list[str]) -> Iterator[Kernels]:
     """Those of this processor, the fastest first, that proved themselves."""
     variants = built_facts().variants
-    if asked and variants and asked not in variants:
-        _say(f"OCTAVO_KERNEL={asked} is none of {', '.join(sorted(variants))}, nor a file, nor none.")
+    if asked and asked not in variants:
+        known = f"is none of {', '.join(sorted(variants))}" if variants else "did not come with the package"
+        _say(f"OCTAVO_KERNEL={asked} {known}, nor is it a file, nor none.")
         asked = ""
     ranked = []
-    for name in [asked] if asked and variants else variants:
+    for name in [asked] if asked else variants:
         path = BUILT / Path(variants[name].file).name
         try:
-            whole = hashlib.sha256(path.read_bytes()).hexdigest() == variants[name].sha256
-            native = ctypes.CDLL(str(path)) if whole else None  # which runs nothing of it but `score`
-        except (OSError, ValueError) as error:
+            whole = path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == variants[name].sha256
+            native = ctypes.CDLL(str(path)) if whole else None
+            score = native.score() if native else 0  # nothing else of it is run in this process
+        except (OSError, ValueError, AttributeError) as error:
             refused.append(f"{name} cannot be loaded ({getattr(error, 'strerror', None) or error})")
             continue
         if native is None:
             refused.append(f"{name} is damaged")
             _say(f"{path} is damaged, so it is not used. Install Octavo again.")
-        elif (score := native.score()) > 0:
+        elif score > 0:
             ranked.append((score, name, path, native))
         elif asked:
             refused.append(f"this processor has not what {name} needs")

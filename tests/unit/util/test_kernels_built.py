@@ -152,11 +152,25 @@ def test_a_damaged_file(wheel: Wheel, tried: dict[str, object]) -> None:
         assert found.name == "old" and "new is damaged" in found.why
 
 
-def test_a_file_that_is_gone(wheel: Wheel, tried: dict[str, object]) -> None:
+@pytest.mark.parametrize("instead", ["nothing", "a folder", "a pipe"])
+def test_a_file_that_is_gone(wheel: Wheel, tried: dict[str, object], instead: str) -> None:
+    """It is missed aloud, and a pipe in its place is not waited for."""
     wheel.toy("old", 2)
-    wheel.toy("new", 4).unlink()
+    path = wheel.toy("new", 4)
+    path.unlink()
+    {"nothing": lambda path: None, "a folder": Path.mkdir, "a pipe": os.mkfifo}[instead](path)
+    with pytest.warns(UserWarning, match=r"new\.so is damaged, so it is not used\. Install Octavo again"):
+        found = kernels.in_use()
+    assert found.name == "old" and "new is damaged" in found.why
+
+
+def test_a_library_that_has_no_score(wheel: Wheel, tried: dict[str, object], tmp_path: Path) -> None:
+    """Whole, and as the list has it."""
+    wheel.toy("old", 2)
+    (tmp_path / "mute.c").write_text("int mute(void) { return 1; }")
+    wheel.add("mute", compiled(tmp_path / "mute.so", tmp_path / "mute.c"))
     found = kernels.in_use()
-    assert found.name == "old" and "new cannot be loaded" in found.why
+    assert found.name == "old" and "mute cannot be loaded" in found.why
 
 
 @pytest.mark.parametrize(
@@ -179,8 +193,9 @@ def test_a_list_with_strange_facts(wheel: Wheel, tried: dict[str, object], fact:
     text = (wheel.folder / "built.json").read_text().replace('"variants": {', '"variants": {"x": STRANGE, ')
     strange = f'{{"file": {fact}, "sha256": {fact}}}'
     (wheel.folder / "built.json").write_text(text.replace("STRANGE", strange))
-    found = kernels.in_use()
-    assert found.name == "old" and "x cannot be loaded" in found.why
+    with pytest.warns(UserWarning, match="is damaged, so it is not used"):
+        found = kernels.in_use()
+    assert found.name == "old" and "x is damaged" in found.why
 
 
 def test_a_library_of_another_processor(wheel: Wheel, tried: dict[str, object], tmp_path: Path) -> None:
@@ -329,6 +344,17 @@ def test_variables_choose(
     forget()
     with pytest.warns(UserWarning, match=r"one\.so, which is no library of kernels\."):
         assert kernels.in_use().name == "new"
+
+
+def test_a_variant_is_asked_for_where_none_came_with_the_package(
+    wheel: Wheel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout, which compiles its own, the wish went unheard."""
+    monkeypatch.setenv("OCTAVO_KERNEL", "x86-64-v4")
+    with pytest.warns(
+        UserWarning, match="OCTAVO_KERNEL=x86-64-v4 did not come with the package, nor is it a file"
+    ):
+        assert kernels.in_use().native is None
 
 
 def test_compiled_first_where_that_is_asked_for(
