@@ -121,9 +121,9 @@ def test_the_best_model_in_the_time_that_there_is(octavo: Octavo, tmp_path: Path
     assert all(bool(each["teachers"]) == ("training.teachers" in each["reasons"]) for each in (first, second))
     assert second["teachers"], "of so short a text much is learned by heart in half an hour"
 
-    done = octavo("train", "--text", "text.txt", "--minutes", "0.75", "--out", out, "model.counts.share=0.05")
+    done = octavo("train", "--text", "text.txt", "--minutes", "0.5", "--out", out, "model.counts.share=0.05")
     assert done.code == 0, done.err
-    assert "promise for 0.75 minutes: " in done.err and "on the test split" in done.err
+    assert "promise for 0.5 minutes: " in done.err and "on the test split" in done.err
     run = RunFolder(out)
     manifest = json.loads(run.manifest.read_text())
     assert manifest["recipe"] == "minutes" and len(manifest["test_looks"]) == 1
@@ -131,7 +131,7 @@ def test_the_best_model_in_the_time_that_there_is(octavo: Octavo, tmp_path: Path
     assert "it knows nothing of your model.counts.share" in done.err
     assert "What was promised" in (run.report / "index.html").read_text()
     config = run.config.read_text()
-    assert "minutes: 0.75" in config and "share: 0.05" in config
+    assert "minutes: 0.5" in config and "share: 0.05" in config
     assert not (octavo.cache / "promises.jsonl").exists(), "with other settings it says nothing of the law"
 
 
@@ -157,7 +157,7 @@ def test_a_text_of_few_words_is_read_as_byte_pairs(octavo: Octavo, tmp_path: Pat
 @pytest.mark.slow
 def test_a_promise_is_kept_account_of_also_after_a_stop(octavo: Octavo, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = ("train", "--text", "text.txt", "--minutes", "0.75", "--out", out)
+    command = ("train", "--text", "text.txt", "--minutes", "0.5", "--out", out)
     begun = octavo.start(*command)
     until(lambda: RunFolder(out).metrics.is_file() and any(RunFolder(out).rows()))
     begun.signal(signal.SIGKILL)
@@ -182,7 +182,7 @@ def test_what_comes_through_a_pipe_is_read_once_and_found_again(octavo: Octavo, 
 @pytest.mark.slow
 def test_a_text_through_a_pipe_is_trained_on(octavo: Octavo, tmp_path: Path) -> None:
     text = "".join(f"{n} times {n} is {n * n}, and so on.\n" for n in range(2400))
-    done = octavo("train", "--text", "-", "--minutes", "0.75", "--out", tmp_path / "run", stdin=text.encode())
+    done = octavo("train", "--text", "-", "--minutes", "0.5", "--out", tmp_path / "run", stdin=text.encode())
     assert done.code == 0 and "on the test split" in done.err, done.err
 
 

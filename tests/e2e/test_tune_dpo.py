@@ -109,7 +109,7 @@ def test_it_stands_beneath_the_ceiling_beside_others(
     other, asked = tmp_path / "ipo", ("--reward", "question", "--texts", "16")
     assert tune(octavo, finished, other, pairs, "objective.form=ipo").code == 0
     refused(octavo("tune", "judge", tuned), "No reward taught", "--reward KIND")
-    judged = octavo("tune", "judge", tuned, other, *asked, "--json")
+    judged = octavo("tune", "judge", tuned, other, *asked, "--json", patch="drawn")
     assert judged.code == 0, judged.err
     found = json.loads(judged.out)
     assert found["seeds"] is None, "the same seed from the same start, tuned in two ways"
