@@ -68,7 +68,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
     for file, added in {
         "feedforward": walk_through(),
         "positions": POSITIONS,
-        "ngram_vectors": NGRAMS,
+        "inputs": NGRAMS,
     }.items():
         with (model / f"{file}.py").open("a", encoding="utf-8") as source:
             source.write(added)
