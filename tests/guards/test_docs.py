@@ -52,7 +52,7 @@ def test_python_snippets_run(slow: bool, tmp_path: Path, server: Octavo) -> None
         )
         for number, page in enumerate(pages)
     ]
-    done = server(program=RUNNER, stdin=json.dumps(given).encode(), folder=tmp_path)
+    done = server(program=RUNNER, stdin=json.dumps(given).encode(), folder=tmp_path, patch="drawn")
     assert pages and done.code == 0, done.err
 
 
