@@ -113,7 +113,8 @@ def asked(address: str, **fields: object) -> dict[str, Any]:
 def test_a_run_that_still_trains_serves_its_best(octavo: Octavo) -> None:
     run = octavo.folder / "still"
     training = octavo.start(
-        "train", "recipe.yaml", "--text", "text.txt", "--out", run, "training.steps=1000000"
+        *("train", "recipe.yaml", "--text", "text.txt", "--out", run, "training.steps=1000000"),
+        *("evaluation.every=500", "training.checkpoint_every=500"),
     )
     try:
         until((run / "best").exists)

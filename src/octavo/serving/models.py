@@ -230,14 +230,19 @@ class Models:
 
     async def _load_alone(self, place: Place, which: str, name: str, key: Key) -> Served:
         self._make_room(least_memory(key[0]))
-        try:
-            loop = asyncio.get_running_loop()
-            served = await loop.run_in_executor(self._loader, self._read, place, which, name, key)
-        except OctavoError as error:
-            LOG.error("%s cannot be served: %s", name, error.what)
-            raise Refusal(503, NOT_LOADED, param="model") from error
+        loop = asyncio.get_running_loop()
+        for tries in range(TRIES):
+            try:
+                served = await loop.run_in_executor(self._loader, self._read, place, which, name, key)
+                break
+            except OctavoError as error:
+                now = self._key(place, which)
+                if now in (None, key) or tries + 1 == TRIES:
+                    LOG.error("%s cannot be served: %s", name, error.what)
+                    raise Refusal(503, NOT_LOADED, param="model") from error
+                key = now  # a training that goes on took the checkpoint away
         self._make_room(served.memory)
-        self.loaded[key] = served
+        self.loaded[served.key] = served
         LOG.info("loaded %s, step %d, %s", name, served.run.step, in_words(served.memory))
         return served
 
@@ -315,6 +320,8 @@ class Models:
         self._loader.shutdown(wait=False, cancel_futures=True)
 
 
+TRIES = 5
+"""How often a model is read of which the files are others each time."""
 CHANGED = "The files of this model were changed or removed after it was loaded; what was loaded is served."
 NOT_THERE = "This model has no checkpoint now: it has not begun, or its files were removed."
 NOT_LOADED = "This model cannot be loaded; the server's log says why."

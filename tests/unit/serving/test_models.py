@@ -16,7 +16,7 @@ from octavo.errors import InputError, OctavoError
 from octavo.run.folder import RunFolder
 from octavo.serving import models as models_room
 from octavo.serving.errors import Refusal
-from octavo.serving.models import Models, Place, Served, key_of, named, places_of
+from octavo.serving.models import TRIES, Models, Place, Served, key_of, named, places_of
 from octavo.training.checkpoint_folder import MANIFEST
 from unit.serving.conftest import saved, tokenizer_of
 
@@ -236,6 +236,35 @@ def test_a_best_that_moves_on_is_served(mine: Path, tmp_path: Path) -> None:
                 assert newer.run.step == 5 and pinned is served
 
     done(act, mine)
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_checkpoint_that_a_training_took_away_is_looked_for_anew(
+    mine: Path, always: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at what is best and reading it; where it never ends, that is said."""
+    read, steps = Models._read, iter(range(4, 4 + TRIES if always else 5))
+
+    def racing(self: Models, *where: Any) -> Any:
+        for step in steps:
+            shutil.rmtree(mine)
+            saved(mine, tokenizer_of("char"), step=step)
+            raise OctavoError("The checkpoint is gone.")
+        return read(self, *where)
+
+    monkeypatch.setattr(Models, "_read", racing)
+
+    async def act(models: Models) -> None:
+        async with models.using("mine") as served:
+            assert served.key == key_of(places_of([mine])[0], "best") and served.notice is None
+            assert models.loaded == {served.key: served}
+
+    if not always:
+        return done(act, mine)
+    with pytest.raises(Refusal) as caught:
+        done(act, mine)
+    assert caught.value.status == 503
+    return None
 
 
 def test_a_place_that_is_gone_has_no_facts(tmp_path: Path) -> None:
