@@ -228,9 +228,11 @@ def judged_at_the_end(dataset: Dataset, precision: str, *, is_heard: bool = Fals
     mixer."""
     from octavo.evaluation.attribution import judged_twice
 
-    test = 0 if dataset.test is None else len(dataset.test.tokens)
+    tokens, test = len(dataset.validation.tokens), 0 if dataset.test is None else len(dataset.test.tokens)
+    if dataset.validation.documents > 1 and dataset.tokenizer.end is not None:
+        tokens *= 2  # where documents end is asked by itself
     slower, apart = 1 if precision == "float32" else IN_FLOAT32, APART_HEARD if is_heard else APART
-    return len(dataset.validation.tokens) + apart * judged_twice(dataset.validation) + slower * test
+    return tokens + apart * judged_twice(dataset.validation) + slower * test
 
 
 def ending(prepared: float) -> float:

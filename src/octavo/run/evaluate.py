@@ -291,7 +291,8 @@ def figures_of(model: LanguageModel, context: EvaluationContext, *, step: int) -
     split, recipe, tokenizer = context.split, context.recipe, context.tokenizer
     if len(split.tokens) < 2:
         raise InputError(f"The text has {len(split.tokens)} tokens; an evaluation needs at least 2.")
-    places = Places(context=recipe.model.context, end=tokenizer.end if split.documents > 1 else None)
+    ends = split.documents > 1 and not context.alone  # which takes as long as all else
+    places = Places(context=recipe.model.context, end=tokenizer.end if ends else None)
     metrics = evaluate_split(
         model,
         split,

@@ -16,6 +16,7 @@ from octavo.errors import InputError
 from octavo.run import deadline as clocks
 from octavo.run.deadline import (
     APART,
+    APART_HEARD,
     IN_FLOAT32,
     Clock,
     Pace,
@@ -168,15 +169,19 @@ def test_more_minutes_are_beyond_those_that_a_run_has_taken(
 
 
 def test_a_token_of_the_test_split_takes_longer_where_it_is_judged_in_another_precision() -> None:
-    def split(tokens: int) -> SimpleNamespace:
-        return SimpleNamespace(tokens=np.zeros(tokens, np.int64))
+    def split(tokens: int, documents: int = 1) -> SimpleNamespace:
+        return SimpleNamespace(tokens=np.zeros(tokens, np.int64), documents=documents)
 
-    tested: Any = SimpleNamespace(validation=split(1000), test=split(300))
-    untested: Any = SimpleNamespace(validation=split(1000), test=None)
+    known = SimpleNamespace(end=7)
+    tested: Any = SimpleNamespace(validation=split(1000), test=split(300), tokenizer=known)
+    untested: Any = SimpleNamespace(validation=split(1000), test=None, tokenizer=known)
+    several: Any = SimpleNamespace(validation=split(1000, 2), test=None, tokenizer=known)
     alone = judged_at_the_end(untested, "bfloat16")
     assert alone == judged_at_the_end(untested, "float32") == (1 + APART) * 1000
     assert judged_at_the_end(tested, "float32") == alone + 300
     assert judged_at_the_end(tested, "bfloat16") == alone + IN_FLOAT32 * 300 > alone + 300
+    assert judged_at_the_end(several, "float32") == alone + 1000, "where documents end is asked by itself"
+    assert judged_at_the_end(untested, "float32", is_heard=True) == (1 + APART_HEARD) * 1000
 
 
 def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
