@@ -88,6 +88,10 @@ class Place:
             return True
 
 
+TRIES = 5
+"""How often a model is read of which the files are others each time."""
+
+
 @dataclass(eq=False)
 class Served:
     """A model that is loaded.
@@ -228,19 +232,19 @@ class Models:
         async with self._loading:
             return await self._load_alone(place, which, name, key)
 
-    async def _load_alone(self, place: Place, which: str, name: str, key: Key) -> Served:
+    async def _load_alone(self, place: Place, which: str, name: str, key: Key, tries: int = TRIES) -> Served:
         self._make_room(least_memory(key[0]))
-        loop = asyncio.get_running_loop()
-        for tries in range(TRIES):
-            try:
-                served = await loop.run_in_executor(self._loader, self._read, place, which, name, key)
-                break
-            except OctavoError as error:
-                now = self._key(place, which)
-                if now in (None, key) or tries + 1 == TRIES:
-                    LOG.error("%s cannot be served: %s", name, error.what)
-                    raise Refusal(503, NOT_LOADED, param="model") from error
-                key = now  # a training that goes on took the checkpoint away
+        try:
+            loop = asyncio.get_running_loop()
+            served = await loop.run_in_executor(self._loader, self._read, place, which, name, key)
+        except OctavoError as error:
+            now = self._key(place, which)
+            if (
+                now is not None and now != key and tries > 1
+            ):  # a training that goes on took its checkpoint away
+                return await self._load_alone(place, which, name, now, tries - 1)
+            LOG.error("%s cannot be served: %s", name, error.what)
+            raise Refusal(503, NOT_LOADED, param="model") from error
         self._make_room(served.memory)
         self.loaded[served.key] = served
         LOG.info("loaded %s, step %d, %s", name, served.run.step, in_words(served.memory))
@@ -320,8 +324,6 @@ class Models:
         self._loader.shutdown(wait=False, cancel_futures=True)
 
 
-TRIES = 5
-"""How often a model is read of which the files are others each time."""
 CHANGED = "The files of this model were changed or removed after it was loaded; what was loaded is served."
 NOT_THERE = "This model has no checkpoint now: it has not begun, or its files were removed."
 NOT_LOADED = "This model cannot be loaded; the server's log says why."
