@@ -77,7 +77,7 @@ IN_FLOAT32, APART, APART_HEARD = 2, 2, 0.6
 counting and learning are told apart; and where the network was heard already, which need not be asked again."""
 RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
-LAST, AS_BEFORE = 1.5, 1.5
+LAST, AS_BEFORE = 1.8, 1.5
 """Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
 
 

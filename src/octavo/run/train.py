@@ -160,11 +160,10 @@ def train_in(
 ) -> Run:
     """Begin or resume the run in a locked folder; returns it finished. `replay_of`: a run whose start and pace it
     takes."""
-    began = time.monotonic()
     training = compose(folder, recipe, console, world, metadata=metadata, replay_of=replay_of)
     announce(training)
     if replay_of is None:
-        training = replace(training, reserve=reserve_for_the_end(training, time.monotonic() - began))
+        training = replace(training, reserve=reserve_for_the_end(training))
     if recipe.training.teachers.trained:
         training = replace(training, teachers=train_teachers(training))
     try:
@@ -198,6 +197,7 @@ def compose(
 ) -> Training:
     """What trains in a locked folder, from its first step or from where it stopped. `metadata` is for the manifest of a
     new run. A teacher learns from the text of its `parent`, and computes as that does."""
+    began = time.monotonic()
     if world.first:
         metadata = begin(folder, recipe, metadata or {})
         console.keep_log(folder.made.file(folder.log))
@@ -216,6 +216,7 @@ def compose(
 
     refuse_beyond_memory_of(recipe, vocab_size=dataset.tokenizer.vocab_size, processes=world.size)
     model = fresh_model(recipe, dataset, held_out)
+    taken = time.monotonic() - began
     objective = recipe.objective.build()
     objective.refuse(recipe, dataset, model, processes=world.size)
     compare_with(replay_of.made_by() if replay_of else earlier, recipe, dataset, console)
@@ -262,6 +263,7 @@ def compose(
         console=console,
         source=source,
         before=seconds_of(folder),
+        prepared=taken,
         replay_of=replay_of,
         teachers=teachers,
     )
@@ -380,7 +382,7 @@ def announce(training: Training) -> None:
         say(f"warning: {sentence}")
 
 
-def reserve_for_the_end(training: Training, prepared: float) -> float | None:
+def reserve_for_the_end(training: Training) -> float | None:
     """Seconds that the end of a run with a deadline takes, without its evaluation, by those of its preparation; None of
     other runs. Count the baselines of the validation split now; an audit on the test split needs none."""
     recipe, dataset = training.recipe, training.dataset
@@ -393,7 +395,7 @@ def reserve_for_the_end(training: Training, prepared: float) -> float | None:
     task_of(recipe).find_baselines(dataset, recipe, training.console)
     test = None if dataset.test is None else dataset.test.tokens
     reading_on = seconds_to_read_on(training.model, dataset.validation.tokens, test)
-    return ending(prepared) + explaining + reading_on
+    return ending(training.prepared) + explaining + reading_on
 
 
 def compare_with(

@@ -122,6 +122,7 @@ class Training:
         objective: without teachers.
         source: the checkpoint that it resumes from.
         before: seconds that it took in earlier sessions, where none came to a checkpoint of its own.
+        prepared: seconds until text and model were there.
         replay_of: the run that it repeats.
         reserve: seconds kept for the end of the run beside its evaluation; None disables the deadline.
     """
@@ -138,6 +139,7 @@ class Training:
     console: Console
     source: Checkpoint | None = None
     before: float = 0.0
+    prepared: float = 0.0
     replay_of: RunFolder | None = None
     teachers: Sequence[Run] = ()
     reserve: float | None = None
