@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import threading
 import time
 import weakref
+from collections import deque
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -29,8 +29,9 @@ SPARES, ROOM = 2, 1 << 21
 """How much memory of copies that nobody holds any more is kept, as long as what they were copied from: new pages take
 ten times as long as filling them. And the bytes by which it may be too large for the next copy, which reads another
 text on."""
-_spare: list[mmap.mmap] = []
-_spare_lock = threading.RLock()  # a copy may be collected while the next one is made
+_spare: deque[mmap.mmap] = deque(
+    maxlen=SPARES
+)  # whose calls are atomic: a copy may be collected at any moment
 READING, COPYING = 5e-6, 0.5e-9
 """Seconds, on a slow processor, for each unit that is read, and for each byte of memory that is copied."""
 TELLING = 50_000
@@ -230,19 +231,22 @@ def _zeros(size: int) -> np.ndarray:
 
 def _borrowed(size: int) -> np.ndarray:
     """Bytes that hold anything, for a copy; who asks next gets them again, once nobody holds them."""
-    with _spare_lock:
-        fitting = (at for at, each in enumerate(_spare) if size <= len(each) <= size + 2 * ROOM)
-        memory = None if (at := next(fitting, None)) is None else _spare.pop(at)
-    if memory is None:
-        memory = _pages(size + ROOM)
+    memory = _spare_of(size) or _pages(size + ROOM)
     array = np.frombuffer(memory, np.uint8)
-    weakref.finalize(array, _give_back, memory)
+    weakref.finalize(array, _spare.append, memory)
     return array[:size]
 
 
-def _give_back(memory: mmap.mmap) -> None:
-    with _spare_lock:
-        _spare[:] = [*_spare[1 - SPARES :], memory]
+def _spare_of(size: int) -> mmap.mmap | None:
+    for _ in range(SPARES):
+        try:
+            memory = _spare.popleft()
+        except IndexError:
+            break
+        if size <= len(memory) <= size + 2 * ROOM:
+            return memory
+        _spare.append(memory)
+    return None
 
 
 def _pages(size: int) -> mmap.mmap:
