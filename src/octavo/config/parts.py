@@ -147,8 +147,7 @@ _MODULES: dict[str, dict[str, str]] = {
         "octavo.training.schedules": "constant cosine inverse-root linear wsd",
     },
     "adapters": {
-        "octavo.model.adapters": "lora",
-        "octavo.model.base": "none",
+        "octavo.model.adapters": "lora none",
     },
     "parallel": {
         "octavo.training.distributed.parallel": "ddp fsdp none",

@@ -113,15 +113,15 @@ class Heard:
             return None
         end = int(np.flatnonzero(self.places)[-1]) + 1
         tokens, there, units = self.tokens[:end], self.places[:end], self.units
-        counts_alone, before = self.counts.alone, 0 if earlier is None else earlier.units
+        counted, before = self.counts.alone, 0 if earlier is None else earlier.units
 
-        def by_counts() -> np.ndarray:
-            alone = counts_alone.copy(more=before + units)
+        def read_alone() -> np.ndarray:
+            mixer = counted.copy(more=before + units)
             if earlier is not None:
-                alone.read(earlier.tokens)
-            return alone.read(tokens)
+                mixer.read(earlier.tokens)
+            return mixer.read(tokens)
 
-        alone = Meanwhile(by_counts)
+        alone = Meanwhile(read_alone)
         both = (self.counts.tables if earlier is None else earlier.after()).copy(more=units)
         nats = both.read(tokens, self.heard[:end]), alone.result()
         if end == len(self.tokens) and earlier is None:

@@ -207,7 +207,7 @@ class Engine:
 
 
 def _ready(model: LanguageModel) -> LanguageModel:
-    from octavo.model.base import merged
+    from octavo.model.adapters import merged
 
     return merged(model.eval())
 

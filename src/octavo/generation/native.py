@@ -22,7 +22,8 @@ from octavo.generation.kernel import KernelDecoder, Packed, compiled, padded
 from octavo.generation.network import KINDS, Layer, Matrix, Network, Norm
 from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
-from octavo.model.base import Dropout, LanguageModel
+from octavo.model.base import LanguageModel
+from octavo.model.dropout import Dropout
 from octavo.model.feedforward import ACTIVATIONS, FeedForward, SwiGLU
 from octavo.model.gpt import GPT, Block, PostNormBlock
 from octavo.model.grid import GridPositions, GridRotary

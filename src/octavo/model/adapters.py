@@ -1,25 +1,57 @@
 """What is trained of a model whose weights stay as they are: low-rank adapters, and the rows of added tokens.
 
-Such a model holds some of its weights in pieces, the first of which is frozen: see `octavo.model.base.Adapted`.
+Such a model holds some of its weights in pieces, the first of which is frozen. `joined` and `apart` lead from pieces to
+the weight and back. Whatever saves, loads, exports or writes with a model sees weights alone, and so needs to know
+nothing of this.
 
 F features of a layer, C its inputs, R the rank, V vocabulary, N added tokens.
 """
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator
-from typing import Any, Literal
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from octavo.config.parts import LARGEST, register
+from octavo.config.parts import LARGEST, PartConfig, register
 from octavo.errors import ConfigError
-from octavo.model.base import Adapted, AdaptersConfig, LanguageModel, blocks_of
+from octavo.model.base import LanguageModel, blocks_of
 from octavo.model.grow import rows_of
+
+
+class Adapted(nn.Module):
+    """A layer whose `weight` is made of pieces.
+
+    Attributes:
+        pieces: their names, the frozen one first.
+    """
+
+    pieces: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def joined(self, *pieces: Tensor) -> Tensor:
+        """The weight that pieces make."""
+
+    @abstractmethod
+    def apart(self, weight: Tensor) -> tuple[Tensor, ...]:
+        """Pieces that make a weight; of those that are not cut from it, the first ones, which change nothing yet."""
+
+    @abstractmethod
+    def plain(self) -> nn.Module:
+        """The layer that has the weight, and no pieces."""
+
+    @property
+    def weight(self) -> Tensor:
+        """As in the layer that has no pieces."""
+        return self.joined(*(getattr(self, name) for name in self.pieces))
 
 
 class LowRank(Adapted, nn.Linear):
@@ -106,6 +138,62 @@ def _linear(layer: Any) -> nn.Linear:
     made.weight = nn.Parameter(layer.weight.detach(), requires_grad=False)
     vars(made.weight).update(vars(layer.frozen))
     return made
+
+
+def adapted(model: nn.Module) -> dict[str, Adapted]:
+    """The layers in pieces, by name."""
+    return {name: layer for name, layer in model.named_modules() if isinstance(layer, Adapted)}
+
+
+def joined(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors by the names that a model has for them, as they are called and shaped in one without pieces."""
+    whole = dict(tensors)
+    for name, layer in adapted(model).items():
+        names = [f"{name}.{piece}" for piece in layer.pieces]
+        if names[0] in whole:  # else it is a tied one's second name, or this process keeps none
+            whole[f"{name}.weight"] = layer.joined(*map(whole.pop, names))
+    return whole
+
+
+def apart(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of `joined`, where nothing was learned yet."""
+    separate = dict(tensors)
+    for name, layer in adapted(model).items():
+        weight = separate.pop(f"{name}.weight", None)
+        if weight is not None:
+            pieces = zip(layer.pieces, layer.apart(weight), strict=True)
+            separate |= {f"{name}.{piece}": tensor for piece, tensor in pieces}
+    return separate
+
+
+def merged(model: LanguageModel) -> LanguageModel:
+    """A model that is used: itself, or where it has layers in pieces, a copy without, which shares all else with it."""
+    layers = adapted(model).values()
+    if not layers:
+        return model
+    shared: dict[int, Any] = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
+    return copy.deepcopy(model, shared | {id(layer): layer.plain() for layer in layers})
+
+
+class AdaptersConfig(PartConfig):
+    """Base of the kinds."""
+
+    @abstractmethod
+    def attach(self, model: LanguageModel, *, added: int, seed: int) -> None:
+        """Let nothing of a model be trained but what this part says; `added`: the last so many tokens are new to it.
+
+        Raises ConfigError where the model is not made for that.
+        """
+
+
+@register("adapters")
+class NoAdaptersConfig(AdaptersConfig):
+    """All weights are trained."""
+
+    kind: Literal["none"] = "none"
+
+    def attach(self, model: LanguageModel, *, added: int, seed: int) -> None:
+        """Nothing to do."""
 
 
 @register("adapters")

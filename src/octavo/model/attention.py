@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from octavo.model.base import Dropout
+from octavo.model.dropout import Dropout
 from octavo.model.norms import rms_norm
 from octavo.model.positions import Rotation, rotate
 from octavo.util.kernels import Floats, address, kernel

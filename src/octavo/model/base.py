@@ -1,5 +1,4 @@
 """What every kind of model is: its config, which knows what it costs, and its module. The GPT is the first kind.
-Beside it, what all kinds have: dropout, and layers that are trained in part.
 
 B batch, T positions, V vocabulary.
 """
@@ -10,17 +9,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from itertools import chain
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from pydantic import ConfigDict, Field
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
-from octavo.config.parts import PartConfig, register
+from octavo.config.parts import PartConfig
 from octavo.config.schema import shape_in_words
 from octavo.data.batch import NO_SIDE_INPUTS, SideInputs
 from octavo.ngram.mixture import Judged
@@ -175,6 +171,11 @@ class ModelConfig(PartConfig):
     def held_out_of(self, starts: np.ndarray, size: int) -> np.ndarray | None:
         """(N,) which of a training text's N = `size` tokens these are, if any; `starts`: where its documents begin."""
         return None
+
+    @property
+    def reads_on(self) -> bool:
+        """Whether a part of the model can go on learning in the text that it is judged by (`evaluation.reading_on`)."""
+        return False
 
     @property
     def gate_share(self) -> float:
@@ -367,133 +368,3 @@ def asked(model: nn.Module, method: str) -> list[Callable[..., Any]]:
 def gate_tokens(model: nn.Module) -> int:
     """How many tokens the gates of a model learn from, which has taken its text; 0: it has none."""
     return sum(getattr(module, "gate_tokens", 0) for module in model.modules())
-
-
-MASK_LEVELS = 2**16
-"""A mask is drawn from 16 bits a number, so on the CPU a rate is rounded to 1/65,536."""
-
-
-class Dropout(nn.Module):
-    """In training each number becomes 0 with probability `rate`, and the others grow, so that the mean stays
-    (Srivastava et al. 2014).
-
-    Torch draws a CPU's masks one number after the other, which takes longer than the products around them; here four
-    come from each draw of 64 bits. Elsewhere it is torch's own.
-    """
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or not self.rate:
-            return x
-        return _Dropped.apply(x, self.rate) if x.device.type == "cpu" else F.dropout(x, self.rate)
-
-    def extra_repr(self) -> str:
-        return f"rate={self.rate}"
-
-
-class _Dropped(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
-        dropped = min(round(rate * MASK_LEVELS), MASK_LEVELS - 1)
-        draws = torch.empty(math.ceil(x.numel() / 4), dtype=torch.int64).random_(-(2**63), None)
-        kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - MASK_LEVELS // 2
-        ctx.save_for_backward(kept)
-        ctx.scale = MASK_LEVELS / (MASK_LEVELS - dropped)
-        return (x * kept).mul_(ctx.scale)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # pyrefly: ignore
-        (kept,) = ctx.saved_tensors
-        return (gradient * kept).mul_(ctx.scale), None
-
-
-# Weights in pieces, the first of which is frozen (`octavo.model.adapters` has the kinds). `joined` and `apart` lead
-# from pieces to the weight and back. Whatever saves, loads, exports or writes with a model sees weights alone, and so
-# needs to know nothing of this.
-
-
-class Adapted(nn.Module):
-    """A layer whose `weight` is made of pieces.
-
-    Attributes:
-        pieces: their names, the frozen one first.
-    """
-
-    pieces: ClassVar[tuple[str, ...]]
-
-    @abstractmethod
-    def joined(self, *pieces: Tensor) -> Tensor:
-        """The weight that pieces make."""
-
-    @abstractmethod
-    def apart(self, weight: Tensor) -> tuple[Tensor, ...]:
-        """Pieces that make a weight; of those that are not cut from it, the first ones, which change nothing yet."""
-
-    @abstractmethod
-    def plain(self) -> nn.Module:
-        """The layer that has the weight, and no pieces."""
-
-    @property
-    def weight(self) -> Tensor:
-        """As in the layer that has no pieces."""
-        return self.joined(*(getattr(self, name) for name in self.pieces))
-
-
-def adapted(model: nn.Module) -> dict[str, Adapted]:
-    """The layers in pieces, by name."""
-    return {name: layer for name, layer in model.named_modules() if isinstance(layer, Adapted)}
-
-
-def joined(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors by the names that a model has for them, as they are called and shaped in one without pieces."""
-    whole = dict(tensors)
-    for name, layer in adapted(model).items():
-        names = [f"{name}.{piece}" for piece in layer.pieces]
-        if names[0] in whole:  # else it is a tied one's second name, or this process keeps none
-            whole[f"{name}.weight"] = layer.joined(*map(whole.pop, names))
-    return whole
-
-
-def apart(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of `joined`, where nothing was learned yet."""
-    separate = dict(tensors)
-    for name, layer in adapted(model).items():
-        weight = separate.pop(f"{name}.weight", None)
-        if weight is not None:
-            pieces = zip(layer.pieces, layer.apart(weight), strict=True)
-            separate |= {f"{name}.{piece}": tensor for piece, tensor in pieces}
-    return separate
-
-
-def merged(model: LanguageModel) -> LanguageModel:
-    """A model that is used: itself, or where it has layers in pieces, a copy without, which shares all else with it."""
-    layers = adapted(model).values()
-    if not layers:
-        return model
-    shared: dict[int, Any] = {id(tensor): tensor for tensor in chain(model.parameters(), model.buffers())}
-    return deepcopy(model, shared | {id(layer): layer.plain() for layer in layers})
-
-
-class AdaptersConfig(PartConfig):
-    """Base of the kinds."""
-
-    @abstractmethod
-    def attach(self, model: LanguageModel, *, added: int, seed: int) -> None:
-        """Let nothing of a model be trained but what this part says; `added`: the last so many tokens are new to it.
-
-        Raises ConfigError where the model is not made for that.
-        """
-
-
-@register("adapters")
-class NoAdaptersConfig(AdaptersConfig):
-    """All weights are trained."""
-
-    kind: Literal["none"] = "none"
-
-    def attach(self, model: LanguageModel, *, added: int, seed: int) -> None:
-        """Nothing to do."""

@@ -136,6 +136,10 @@ class GPTConfig(ModelConfig):
         return self.counts.held_out_of(starts, size, context=self.context)
 
     @property
+    def reads_on(self) -> bool:
+        return self.counts.reads_on
+
+    @property
     def gate_share(self) -> float:
         return self.counts.gate_share
 

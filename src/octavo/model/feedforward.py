@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from octavo.config.parts import PartConfig, register
-from octavo.model.base import Dropout
+from octavo.model.dropout import Dropout
 
 
 class _SquaredReLU(torch.autograd.Function):

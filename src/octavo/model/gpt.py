@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from octavo.data.batch import NO_SIDE_INPUTS, SideInputs
 from octavo.model.attention import Attention, KeyValueCache, prefix_mask, segment_mask
-from octavo.model.base import Dropout, LanguageModel
+from octavo.model.base import LanguageModel
+from octavo.model.dropout import Dropout
 from octavo.model.inputs import NGrams, VectorInput
 from octavo.model.positions import Positions, Rotation, in_segments, placed, rotations, turned_at
 from octavo.model.vectors import calibrate

@@ -472,7 +472,7 @@ class CountsConfig(PartConfig):
     """Base of the kinds."""
 
     reads_on: ClassVar[bool] = False
-    """Whether what counts can go on learning in the text that it is judged by (`evaluation.reading_on`)."""
+    """See `ModelConfig.reads_on`."""
 
     @property
     def before(self) -> int:

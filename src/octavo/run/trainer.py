@@ -417,9 +417,8 @@ class Trainer:
         self._mark = (self._clock, self.progress.tokens)
         if self.clock is not None:
             each = (self._clock - began) / result.tokens
-            counts = getattr(self.recipe.model, "counts", None)
-            is_heard = counts is not None and counts.reads_on
-            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision, is_heard=is_heard))
+            heard = self.recipe.model.reads_on
+            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision, is_heard=heard))
         return result
 
     def evaluate(self, info: StepInfo) -> None:

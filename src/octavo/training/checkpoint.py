@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from octavo.errors import CheckpointError
-from octavo.model.base import adapted, apart, joined
+from octavo.model.adapters import adapted, apart, joined
 from octavo.training.checkpoint_folder import CheckpointFolder, write_checkpoint
 from octavo.training.distributed.parallel import part_of, whole
 from octavo.util.files import of_the_system, storage_errors, usual_rights, written_aside

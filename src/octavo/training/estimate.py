@@ -23,11 +23,11 @@ from torch.utils.flop_counter import flop_registry
 from octavo.config import PartConfig
 from octavo.data.batch import Batch
 from octavo.data.batches import WindowsConfig
+from octavo.model.adapters import NoAdaptersConfig
 from octavo.model.base import (
     FLOAT_BYTES,
     LanguageModel,
     ModelConfig,
-    NoAdaptersConfig,
     table_parameters,
     table_parts,
     trained,

@@ -14,8 +14,9 @@ from octavo.generation import native
 from octavo.generation.cached import CachedDecoder
 from octavo.generation.engine import fastest_decoder
 from octavo.generation.native import NativeDecoder
-from octavo.model.base import Dropout, build_model
+from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
+from octavo.model.dropout import Dropout
 from octavo.model.feedforward import FeedForward
 from octavo.model.gpt import GPT
 from octavo.model.inputs import HashedNGrams, NGrams

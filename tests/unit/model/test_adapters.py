@@ -14,8 +14,8 @@ from octavo.config import check
 from octavo.config.parts import parts
 from octavo.errors import ConfigError
 from octavo.generation.native import NativeDecoder
-from octavo.model.adapters import LowRank, LowRankConfig
-from octavo.model.base import adapted, apart, build_model, joined, merged
+from octavo.model.adapters import LowRank, LowRankConfig, adapted, apart, joined, merged
+from octavo.model.base import build_model
 from octavo.model.gpt import GPT
 from octavo.training.recompute import recompute_blocks
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from octavo.model.base import MASK_LEVELS, Dropout
+from octavo.model.dropout import LEVELS, Dropout
 
 N = 200_001  # no multiple of the four numbers of a draw
 
@@ -31,11 +31,11 @@ def test_mask_is_what_its_random_bits_say() -> None:
     draws = torch.empty(27, dtype=torch.int64)
     draws.random_(-(2**63), None, generator=torch.Generator().manual_seed(1))
     sixteen = np.frombuffer(draws.numpy().tobytes(), dtype=np.int16)[: x.numel()].reshape(x.shape)
-    dropped = round(0.3 * MASK_LEVELS)
+    dropped = round(0.3 * LEVELS)
     expected = np.where(
-        sixteen.astype(int) + MASK_LEVELS // 2 < dropped,
+        sixteen.astype(int) + LEVELS // 2 < dropped,
         0,
-        x.numpy() * (MASK_LEVELS / (MASK_LEVELS - dropped)),
+        x.numpy() * (LEVELS / (LEVELS - dropped)),
     )
     np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
 

@@ -14,8 +14,8 @@ from octavo.data.batch import Batch
 from octavo.data.batches import DocumentsConfig
 from octavo.model import attention
 from octavo.model import config as gpt_config
-from octavo.model.adapters import LowRankConfig
-from octavo.model.base import NoAdaptersConfig, build_model
+from octavo.model.adapters import LowRankConfig, NoAdaptersConfig
+from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.tasks.chat.preference_batches import PreferencesConfig
 from octavo.training.checkpoint import optimizer_tensors

@@ -276,7 +276,7 @@ def cached_baselines(dataset: Dataset, recipe: Recipe, console: Console) -> Base
         return baselines_beside(*sides, dataset.tokenizer, recipe, console)
     with suppress(CheckpointError):
         kept = {name: Baseline.of(one) for name, one in read_record(path, StoredBaselines).items()}
-        if _reads_on(recipe) or "mixing" in kept or compiled() is None:
+        if recipe.model.reads_on or "mixing" in kept or compiled() is None:
             return kept
     counted = baselines_beside(*sides, dataset.tokenizer, recipe, console)
     with suppress(StorageError):  # a cache is not worth failing for
@@ -307,13 +307,8 @@ def _counted(train: Split, split: Split, tokenizer: Tokenizer, recipe: Recipe, c
         train_text=train.text_path,
         validation_text=split.text_path,
         report=console.say,
-        mixes=not _reads_on(recipe),
+        mixes=not recipe.model.reads_on,
     )
-
-
-def _reads_on(recipe: Recipe) -> bool:
-    counts = getattr(recipe.model, "counts", None)
-    return counts is not None and counts.reads_on
 
 
 def _kept(dataset: Dataset) -> Path:
@@ -322,7 +317,7 @@ def _kept(dataset: Dataset) -> Path:
 
 def _key(train: Split, split: Split, tokenizer: Tokenizer, recipe: Recipe) -> tuple[str, ...]:
     places = str(train.text_path), str(split.text_path)
-    return *places, tokenizer.fingerprint(), str(_reads_on(recipe))
+    return *places, tokenizer.fingerprint(), str(recipe.model.reads_on)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from octavo.config.parts import register
 from octavo.data.batch import NO_SIDE_INPUTS, SideInputs
 from octavo.model.attention import CrossAttention, KeyValueCache, MemoryCache, padding_mask
-from octavo.model.base import FLOAT_BYTES, Dropout, LanguageModel, table_parameters
+from octavo.model.base import FLOAT_BYTES, LanguageModel, table_parameters
 from octavo.model.config import GPTConfig
+from octavo.model.dropout import Dropout
 from octavo.model.gpt import Block, Cache, PostNormBlock
 from octavo.model.inputs import NGrams
 from octavo.model.positions import Positions, Rotation
