@@ -193,7 +193,7 @@ def hashes_of_files(recipe: Recipe) -> dict[str, str]:
 
 
 def named_files(recipe: Recipe) -> dict[str, Any]:
-    """Hashes of the files that a recipe's parts read, for its manifest; empty where there are none."""
+    """Hash the files that a recipe's objective names, for the manifest; empty for an objective that names none."""
     return {MATERIALS: digests} if (digests := hashes_of_files(recipe)) else {}
 
 

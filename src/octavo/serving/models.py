@@ -21,7 +21,7 @@ from octavo.errors import InputError, OctavoError, RunFolderError
 from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
 from octavo.generation.sampling import Precision
-from octavo.model.base import merged
+from octavo.model.adapters import merged
 from octavo.run.folder import Progress, RunFolder
 from octavo.run.list import run_folders
 from octavo.run.run import Run
@@ -89,7 +89,7 @@ class Place:
 
 
 TRIES = 5
-"""How often a model is read of which the files are others each time."""
+"""How often a model is read whose files a training replaces each time."""
 
 
 @dataclass(eq=False)
@@ -239,9 +239,8 @@ class Models:
             served = await loop.run_in_executor(self._loader, self._read, place, which, name, key)
         except OctavoError as error:
             now = self._key(place, which)
-            if (
-                now is not None and now != key and tries > 1
-            ):  # a training that goes on took its checkpoint away
+            if now is not None and now != key and tries > 1:
+                # A training that goes on took its checkpoint away.
                 return await self._load_alone(place, which, name, now, tries - 1)
             LOG.error("%s cannot be served: %s", name, error.what)
             raise Refusal(503, NOT_LOADED, param="model") from error

@@ -203,8 +203,8 @@ def _built(asked: str, refused: list[str]) -> Iterator[Kernels]:
     """Those of this processor, the fastest first, that proved themselves."""
     variants = built_facts().variants
     if asked and asked not in variants:
-        known = f"is none of {', '.join(sorted(variants))}" if variants else "did not come with the package"
-        _say(f"OCTAVO_KERNEL={asked} {known}, nor is it a file, nor none.")
+        allowed = f"one of {', '.join(sorted(variants))}, none" if variants else "none"
+        _say(f"OCTAVO_KERNEL must be a file or {allowed}; this package has no kernels named {asked}.")
         asked = ""
     ranked = []
     for name in [asked] if asked else variants:

@@ -332,7 +332,8 @@ def test_variables_choose(
     assert found.native is None and "this processor has not what newest needs" in found.why
     monkeypatch.setenv("OCTAVO_KERNEL", "nonsense")
     forget()
-    with pytest.warns(UserWarning, match="OCTAVO_KERNEL=nonsense is none of new, newest, old"):
+    said = "must be a file or one of new, newest, old, none; .* no kernels named nonsense"
+    with pytest.warns(UserWarning, match=said):
         assert kernels.in_use().name == "new"
     (wheel.folder / "no.so").write_text("no library")
     monkeypatch.setenv("OCTAVO_KERNEL", str(wheel.folder / "no.so"))
@@ -351,9 +352,7 @@ def test_a_variant_is_asked_for_where_none_came_with_the_package(
 ) -> None:
     """In a checkout, which compiles its own, the wish went unheard."""
     monkeypatch.setenv("OCTAVO_KERNEL", "x86-64-v4")
-    with pytest.warns(
-        UserWarning, match="OCTAVO_KERNEL=x86-64-v4 did not come with the package, nor is it a file"
-    ):
+    with pytest.warns(UserWarning, match="must be a file or none; .* no kernels named x86-64-v4"):
         assert kernels.in_use().native is None
 
 
