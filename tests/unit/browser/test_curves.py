@@ -206,8 +206,8 @@ def test_curves_are_read_zoomed_and_told(window: Window, show: Callable[..., Sho
     assert page.evaluate(MOVED) == [0, 20], "what follows the pointer draws no curve anew"
     page.keyboard.press("+")
     until(page, "location.hash.includes('zoom=')")
-    other = "(whole) => document.querySelector('.oo-plot canvas').toDataURL() !== whole"
-    page.wait_for_function(other, arg=whole)  # it is drawn in the next frame
+    # It is drawn in the next frame.
+    until(page, f"document.querySelector('.oo-plot canvas').toDataURL() !== {json.dumps(whole)}")
     page.keyboard.press("0")
     until(page, "!location.hash.includes('zoom=')")
     box = plot.bounding_box()

@@ -573,10 +573,10 @@ def test_every_word_is_there_in_german(played: Window, show: Show) -> None:
         told = page.locator(".oo").inner_text()
         assert not re.search(r"\{\w+\}", told) and not [each for each in english if each in told], view
     page.get_by_role("button", name="English").click()
-    page.wait_for_function("document.documentElement.lang === 'en'")
+    until(page, "document.documentElement.lang === 'en'")
     page.reload()
     page.wait_for_selector(READY)
-    page.wait_for_function("document.documentElement.lang === 'en'")
+    until(page, "document.documentElement.lang === 'en'")
 
 
 def test_a_hostile_text_is_a_text(tmp_path: Path, show: Show) -> None:
