@@ -29,7 +29,7 @@ from common import finish, keep_row, load, print_table, rows_in
 ROOT = Path(__file__).parents[1]
 TESTS = (
     *(f"generation/test_{name}.py" for name in ("native", "native_fits", "int8", "proof", "slots")),
-    *("model/test_attend.py", "ngram"),
+    *("model/test_attention.py", "ngram"),
 )
 SCORE = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).score())"
 ANSWERS = """
