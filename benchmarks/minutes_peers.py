@@ -6,7 +6,7 @@
     python benchmarks/minutes_peers.py --out runs.jsonl --table results/minutes_peers.md
 
 All learn from the first nine tenths and are judged by the last twentieth, by their own models. Texts are given without
-Project Gutenberg's header and licence, which Octavo would leave out.
+Project Gutenberg's header and licence, which Octavo would leave out; `texts.py` makes ten that nothing was fitted on.
 
 *octavo*: `octavo train --text TEXT --minutes N`, which keeps the last twentieth out of everything itself; as it is
 promised, by counts that learn each token after it was scored, where they can.
