@@ -129,7 +129,7 @@ def answered(
 
 def _begun(client: Client, request: Request) -> Response:
     """An answer of which the body is still to be read. Raises httpx2.HTTPError, also where its head is not whole in
-    time: httpx2 alone counts from byte to byte."""
+    time: httpx2 alone counts from byte to byte. Raises AddressError for a redirection to no address."""
     import httpx2
 
     try:
@@ -138,6 +138,10 @@ def _begun(client: Client, request: Request) -> Response:
         raise httpx2.ReadTimeout(
             f"no whole head of an answer in {HEAD_SECONDS:g} s", request=request
         ) from None
+    except httpx2.RemoteProtocolError as error:
+        if "location header" not in str(error):  # which some versions read although nothing follows it
+            raise
+        raise AddressError(f"{request.url} redirects to what is not an address: {error}") from error
 
 
 def _onward(address: str, location: str) -> str:
