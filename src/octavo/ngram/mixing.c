@@ -4,8 +4,8 @@
 // the word and the words before it, units further back, what followed such a unit or word lately, the line's column,
 // its first word and what stands above, the longest match. Of each context a line of the processor's cache keeps a short history of every bit of
 // half a unit; what such histories came to is counted. All predictions, and a network's where one is heard, are mixed in
-// the logistic domain by several sets of weights, each chosen by a small context, and their mixtures by one more; the
-// mixture is corrected by what it came to in its context (secondary estimation). Weights and counts learn from each bit
+// the logistic domain by several sets of weights, each chosen by a small context, and their mixtures by a few more, whose
+// mean is corrected by what it came to in its context (secondary estimation). Weights and counts learn from each bit
 // after it was predicted.
 //
 // Sources: Mahoney 2005 (PAQ6: bit histories, mixing by context, secondary estimation), Mahoney 2013 (the ZPAQ
@@ -20,23 +20,25 @@
 
 enum {
     ORDERS = 8,       // the first contexts: of the last 0 to 6 and of 8 units
-    FOUR = 4,         // that of the last four
-    CONTEXTS = 29,
+    FOUR = 4, SPELT = 8,  // that of the last four, that of the word
+    CONTEXTS = 30,
     MATCHES = 2,
     DIRECT = 4,       // contexts whose bits are counted one by one: the last 1 to 4 units
     SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant
     CONSTANT = SIDES + 2 * MATCHES + DIRECT,
     SURE = CONSTANT + 1,  // how sure the first contexts are
-    SURELY = 24,
+    SURELY = 23,
     HEARD = SURE + SURELY,  // two of the network
     LANES = 16,
     VECTORS = 4,
     INPUTS = VECTORS * LANES,
-    SETS = 9,
+    SETS = 11,
     SETS_PADDED = 16,
-    ALL_ROWS = 256 + 256 + 256 + 2048 + 144 + 257 * 8 + 256 + 16 * 8 + 256,
+    TWO = 2048,       // rows that are chosen by the last two units
+    ALL_ROWS = 256 + 256 + 256 + 2048 + 144 + 257 * 8 + 256 + 16 * 8 + 256 + 256 + TWO,
+    FINALS = 3,       // sets that weigh the mixtures
     STEPS = 32,       // of secondary estimation, half a logit each
-    ESTIMATES = 2,
+    ESTIMATES = 3,
     LONGEST = 64,     // of a match
     LENGTHS = 24,     // kinds of lengths
     WINDOW = 256,     // units before a position that its prediction depends on
@@ -49,11 +51,11 @@ enum {
     CODE = 16,        // bits of the longest code
     FOLLOWS = 1024,   // words that are told apart by what followed them
 };
-static const int FIRST_ROW[SETS] = {0, 256, 512, 768, 2816, 2960, 5016, 5272, 5400};  // of each set
+static const int FIRST_ROW[SETS] = {0, 256, 512, 768, 2816, 2960, 5016, 5272, 5400, 5656, 5912};  // of each set
 static const int MATCH_LEAST[MATCHES] = {12, 5};
 static const float LINES_PER_UNIT = 5;
 static const int64_t MOST_LINES = 1 << 22;
-static const float RATE = 0.002f, FIRST_RATE = 0.02f, RATE_FALLS = 32768, FINAL_RATE = 0.001f, CORRECTED = 0.02f;
+static const float RATE = 0.002f, FIRST_RATE = 0.02f, RATE_FALLS = 32768, FINAL_RATE = 0.002f, CORRECTED = 0.02f;
 static const float CERTAINTY = 3, FIRST_WEIGHT = 0.1f, FIRST_HEARD = 0.2f, BIAS = 0.3f, LARGEST = 12;
 static const float LEAST = 1.0f / 65536, MOST_HEARD = 10;
 
@@ -79,7 +81,7 @@ typedef struct {
 } Place;
 
 // How the predictions are weighed.
-typedef struct { float sets[ALL_ROWS][INPUTS], final[256][SETS_PADDED]; } Weights;
+typedef struct { float sets[ALL_ROWS][INPUTS], final[FINALS][256][SETS_PADDED]; } Weights;
 
 // What is known of a text, in one piece of memory with no address in it. Behind it stand direct counts, lines, the places
 // of matches, and the text that was read.
@@ -216,8 +218,9 @@ void mixing_start(Model *m, Weights *weights, int64_t capacity, const uint8_t *k
         for (int i = 0; i < CONTEXTS; i++) weights->sets[row][i] = FIRST_WEIGHT;
         weights->sets[row][HEARD] = FIRST_HEARD;
     }
-    for (int row = 0; row < 256; row++)
-        for (int s = 0; s < SETS; s++) weights->final[row][s] = 1.0f / SETS;
+    for (int f = 0; f < FINALS; f++)
+        for (int row = 0; row < 256; row++)
+            for (int s = 0; s < SETS; s++) weights->final[f][row][s] = 1.0f / SETS;
 }
 
 static inline uint32_t *followed(const Place *w) { return w->follows + w->before[0] % FOLLOWS; }
@@ -267,9 +270,9 @@ typedef struct {
     float x[INPUTS] __attribute__((aligned(64)));
     Count counts[2 * LANES] __attribute__((aligned(64)));
     float mixed[SETS_PADDED] __attribute__((aligned(64))), p_mixed[SETS_PADDED] __attribute__((aligned(64)));
-    float together, p_together, between;
+    float together, p_together, p_final[FINALS], between;
     uint8_t states[CONTEXTS];
-    int rows[SETS], matched[MATCHES], match_bit[MATCHES], estimates[ESTIMATES], step;
+    int rows[SETS], finals[FINALS], matched[MATCHES], match_bit[MATCHES], estimates[ESTIMATES], step;
 } Next;
 
 static inline int32_t *head_of(const Model *m, uint64_t last, uint64_t earlier, int which) {
@@ -359,6 +362,7 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(33, last & 0xFFFF00);
     *h++ = hashed(34, last & 0xF0F0F0FFFF);
     *h++ = hashed(hashed(10, last), w->earlier & 0xFFFFFF);
+    *h++ = hashed(hashed(29, last & 0xFFFF), w->before[0]);
     fetch(m, n->hashes[0]);
     n->last = last, n->one = (int)one, n->two = (int)(last >> 8 & 255);
     n->kinds = (int)(w->kinds & 255), n->in_word = w->word != 0;
@@ -396,6 +400,7 @@ static inline uint8_t *find(const Model *m, uint64_t hash, int write) {
 static inline void estimates_of(uint64_t last, int node, int *found) {
     found[0] = (int)(last & 0xFF) << 8 | node;
     found[1] = (int)(((last & 0xFFFF) << 8 | (uint64_t)node) * 0x9E3779B97F4A7C15u >> 48);
+    found[2] = (int)(((last & 0xFFFFFF) << 8 | (uint64_t)node) * 0xD6E8FEB86659FD93u >> 48);
 }
 
 // Be ready for a bit of the unit, after a node; `write`: it will be learned.
@@ -457,7 +462,10 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     n->rows[0] = n->node, n->rows[1] = n->one, n->rows[2] = n->two;
     n->rows[3] = n->kinds * 8 + n->bit, n->rows[4] = (n->in_word * 9 + known) * 8 + n->bit;
     n->rows[5] = n->expected * 8 + n->bit, n->rows[6] = n->column, n->rows[7] = n->letters * 8 + n->bit;
-    n->rows[8] = n->states[FOUR];
+    n->rows[8] = n->states[FOUR], n->rows[9] = n->states[SPELT];
+    n->rows[10] = (int)(hashed(61, n->last & 0xFFFF) % TWO);
+    n->finals[0] = n->node, n->finals[1] = n->one;
+    n->finals[2] = (n->length[0] ? length_kind(n->length[0]) : 0) * 8 + n->bit;
     const Vector *inputs = (const Vector *)n->x;
     float together = 0;
     for (int s = 0; s < SETS; s++) {
@@ -466,8 +474,12 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
         n->mixed[s] = clipped(total(most + (weights[2] * inputs[2] + weights[3] * inputs[3])), LARGEST);
     }
     for (int s = 0; s < SETS_PADDED; s++) n->p_mixed[s] = squash(n->mixed[s]);
-    for (int s = 0; s < SETS; s++) together += by->final[n->node][s] * n->mixed[s];
-    n->together = clipped(together, LARGEST), n->p_together = squash(n->together);
+    for (int f = 0; f < FINALS; f++) {
+        float sum = 0;
+        for (int s = 0; s < SETS; s++) sum += by->final[f][n->finals[f]][s] * n->mixed[s];
+        sum = clipped(sum, LARGEST), n->p_final[f] = squash(sum), together += sum;
+    }
+    n->together = together * (1.0f / FINALS), n->p_together = squash(n->together);
     const float place = clipped(n->together, (STEPS - 2) / 4.0f) * 2 + STEPS / 2;
     n->step = place < STEPS - 2 ? (int)place : STEPS - 2, n->between = place - n->step;
     float p = n->p_together;
@@ -488,8 +500,10 @@ static inline void learn(Model *m, Weights *by, Next *n, int bit, float rate) {
         const float wrong = (bit - n->p_mixed[s]) * rate;
         for (int v = 0; v < VECTORS; v++) weights[v] += wrong * inputs[v];
     }
-    const float wrong = (bit - n->p_together) * FINAL_RATE;
-    for (int s = 0; s < SETS; s++) by->final[n->node][s] += wrong * n->mixed[s];
+    for (int f = 0; f < FINALS; f++) {
+        const float wrong = (bit - n->p_final[f]) * FINAL_RATE;
+        for (int s = 0; s < SETS; s++) by->final[f][n->finals[f]][s] += wrong * n->mixed[s];
+    }
     for (int i = 0; i < 2 * LANES; i++) n->counts[i] = counted(n->counts[i], bit, FORGETS);
     uint8_t *const *slots = n->slots[half];
     for (int i = 0; i < CONTEXTS; i++) {
@@ -722,7 +736,9 @@ static int beaten(Spread *s, int at, int low, int high, float log_p, const Came 
 // How much the network and the others had to say to the prediction that was just made.
 static void listen(Spread *s, const Next *n) {
     for (int k = 0; k < SETS; k++) {
-        const float *weights = s->by->sets[FIRST_ROW[k] + n->rows[k]], final = fabsf(s->by->final[n->node][k]);
+        const float *weights = s->by->sets[FIRST_ROW[k] + n->rows[k]];
+        float final = 0;
+        for (int f = 0; f < FINALS; f++) final += fabsf(s->by->final[f][n->finals[f]][k]);
         for (int i = 0; i < HEARD; i++) s->rest += final * fabsf(weights[i] * n->x[i]);
         for (int i = HEARD; i < INPUTS; i++) s->spoken += final * fabsf(weights[i] * n->x[i]);
     }

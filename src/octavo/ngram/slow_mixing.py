@@ -14,18 +14,19 @@ import numpy as np
 
 from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, SPACE, UPPER, Codes
 
-ORDERS, FOUR, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 29, 2, 4, 32, 2
+ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 30, 2, 4, 32, 3
 CONSTANT = CONTEXTS + 2 * MATCHES + DIRECT
-SURE, SURELY = CONSTANT + 1, 24
+SURE, SURELY = CONSTANT + 1, 23
 HEARD, INPUTS = SURE + SURELY, 64
-ROWS = (256, 256, 256, 2048, 144, 257 * 8, 256, 16 * 8, 256)
+TWO, FINALS = 2048, 3
+ROWS = (256, 256, 256, 2048, 144, 257 * 8, 256, 16 * 8, 256, 256, TWO)
 FIRST_ROW, SETS, SETS_PADDED = np.concatenate(([0], np.cumsum(ROWS[:-1]))), len(ROWS), 16
 LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS = 64, 256, 400, 250, 4
 STRETCHED, FOLLOWS = 4096, 1024
 LENGTH_KINDS = (*range(16), 16, 20, 24, 28, 32, 40, 48, 64)
 MATCH_LEAST, MOST_COUNTED = (12, 5), (41, 24, 12, 7, 5, 5)
 LINES_PER_UNIT, MOST_LINES = 5, 1 << 22
-RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.002, 0.02, 32768.0, 0.001, 0.02
+RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.002, 0.02, 32768.0, 0.002, 0.02
 CERTAINTY, FIRST_WEIGHT, FIRST_HEARD, BIAS, LARGEST, LEAST, MOST_HEARD = (
     3.0,
     0.1,
@@ -35,7 +36,7 @@ CERTAINTY, FIRST_WEIGHT, FIRST_HEARD, BIAS, LARGEST, LEAST, MOST_HEARD = (
     1 / 65536,
     10,
 )
-WEIGHTS = sum(ROWS) * INPUTS + 256 * SETS_PADDED
+WEIGHTS = sum(ROWS) * INPUTS + FINALS * 256 * SETS_PADDED
 UNLIKELY = -10
 WORD, PART = (1 << 64) - 1, (1 << 32) - 1
 ONES = (1 << 22) - 1
@@ -179,10 +180,12 @@ class Predicted:
     x: np.ndarray
     rows: np.ndarray
     mixed: np.ndarray
-    together: float
+    finals: np.ndarray
+    together: np.ndarray
+    """By each of the final sets."""
     histories: np.ndarray
     matched: list[tuple[int, int, int]]
-    estimates: tuple[int, int]
+    estimates: tuple[int, ...]
     step: int
     between: float
 
@@ -202,8 +205,9 @@ class SlowMixing:
         self.by_history = Counts(np.tile(np.trunc(first * np.float32(ONES)), (CONTEXTS, 1)), FORGETS)
         self.matched = Counts(np.full((MATCHES, len(LENGTH_KINDS)), int(0.75 * ONES)), FORGETS)
         self.direct = Counts(np.full((DIRECT, 1 << self.direct_bits, 16), 1 << 21), DIRECT_FORGETS)
-        sets, final = (np.zeros(size, np.float32) for size in ((sum(ROWS), INPUTS), (256, SETS_PADDED)))
-        sets[:, :CONTEXTS], sets[:, HEARD], final[:, :SETS] = FIRST_WEIGHT, FIRST_HEARD, 1 / SETS
+        sizes = ((sum(ROWS), INPUTS), (FINALS, 256, SETS_PADDED))
+        sets, final = (np.zeros(size, np.float32) for size in sizes)
+        sets[:, :CONTEXTS], sets[:, HEARD], final[..., :SETS] = FIRST_WEIGHT, FIRST_HEARD, 1 / SETS
         self.weights = np.concatenate((sets.ravel(), final.ravel()))
         line = (squash((np.arange(STEPS) - STEPS // 2) * 0.5) * 65535).astype(np.uint16)
         self.estimated = np.tile(line, (ESTIMATES, 65536, 1))
@@ -219,7 +223,7 @@ class SlowMixing:
 
     @property
     def _final(self) -> np.ndarray:
-        return self.weights[sum(ROWS) * INPUTS :].reshape(256, SETS_PADDED)
+        return self.weights[sum(ROWS) * INPUTS :].reshape(FINALS, 256, SETS_PADDED)
 
     def read(self, tokens: np.ndarray, heard: np.ndarray | None = None) -> np.ndarray:
         """See `mixing.ContextMixing.read`."""
@@ -366,6 +370,7 @@ class SlowMixing:
             hashed(33, last & 0xFFFF00),
             hashed(34, last & 0xF0F0F0FFFF),
             hashed(hashed(10, last), w.earlier & 0xFFFFFF),
+            hashed(hashed(29, last & 0xFFFF), before),
         ]
         chosen = (one, last >> 8 & 0xFF, w.kinds & 255, int(w.word > 0), expected, column, min(w.letters, 15))
         return Next(hashes, matches, last, chosen)
@@ -420,31 +425,37 @@ class SlowMixing:
         known = int(np.count_nonzero(states[:ORDERS]))
         c, bit = now.chosen, now.bit
         first = (now.node, c[0], c[1], c[2] * 8 + bit, (c[3] * 9 + known) * 8 + bit)
-        rows = FIRST_ROW + np.array((*first, c[4] * 8 + bit, c[5], c[6] * 8 + bit, states[FOUR]))
+        two = hashed(61, now.last & 0xFFFF) % TWO
+        last = (c[4] * 8 + bit, c[5], c[6] * 8 + bit, states[FOUR], states[SPELT], two)
+        rows = FIRST_ROW + np.array((*first, *last))
         mixed = (self._sets[rows] @ x).clip(-LARGEST, LARGEST)
-        together = float((self._final[now.node, :SETS] @ mixed).clip(-LARGEST, LARGEST))
+        length = now.matches[0][0]
+        longest = sum(length >= least for least in LENGTH_KINDS) - 1
+        finals = np.array((now.node, c[0], longest * 8 + bit))
+        parts = (self._final[np.arange(FINALS), finals, :SETS] @ mixed).clip(-LARGEST, LARGEST)
+        together = float(parts.mean())
         scale = min(max(together, -(STEPS - 2) / 4), (STEPS - 2) / 4) * 2 + STEPS // 2
         step = min(int(scale), STEPS - 2)
         between = scale - step
         estimates = (
             (now.last & 0xFF) << 8 | now.node,
             ((now.last & 0xFFFF) << 8 | now.node) * 0x9E3779B97F4A7C15 % (1 << 64) >> 48,
+            ((now.last & 0xFFFFFF) << 8 | now.node) * 0xD6E8FEB86659FD93 % (1 << 64) >> 48,
         )
         p_out = float(squash(together))
         for which, line in enumerate(estimates):
             low, high = self.estimated[which, line, step : step + 2].tolist()
             p_out += (low * (1 - between) + high * between) / 65535
         p_out = min(max(p_out / (1 + ESTIMATES), LEAST), 1 - LEAST)
-        return Predicted(p_out, x, rows, mixed, together, states, matched, estimates, step, between)
+        return Predicted(p_out, x, rows, mixed, finals, parts, states, matched, estimates, step, between)
 
     def _learn(self, now: Next, found: Predicted, bit: int) -> None:
         rate, at = RATE + FIRST_RATE / (1 + self.decided / RATE_FALLS), _in_half(now)
         self.decided += 1
         wrong = (bit - squash(found.mixed)) * np.float32(rate)
         self._sets[found.rows] += wrong[:, None] * found.x
-        self._final[now.node, :SETS] += (
-            np.float32((bit - float(squash(found.together))) * FINAL_RATE) * found.mixed
-        )
+        wrong = (bit - squash(found.together)) * np.float32(FINAL_RATE)
+        self._final[np.arange(FINALS), found.finals, :SETS] += wrong[:, None] * found.mixed
         contexts = np.arange(CONTEXTS)
         self.by_history.learn((contexts, found.histories), bit)
         for slot in now.slots.tolist():  # two contexts may have the same
@@ -506,7 +517,8 @@ class _Spread:
         now = mixing._look(place)
         mixing._ready(now, 1 << bit | code & ((1 << bit) - 1), bit, write=False)
         found = mixing._predict(now, -1.0 if self.sums is None else _heard_at(branch, self.sums))
-        said = np.abs(mixing._final[now.node, :SETS]) @ np.abs(mixing._sets[found.rows] * found.x)
+        final = np.abs(mixing._final[np.arange(FINALS), found.finals, :SETS]).sum(axis=0)
+        said = final @ np.abs(mixing._sets[found.rows] * found.x)
         self.spoken += float(said[HEARD:].sum())
         self.rest += float(said[:HEARD].sum())
         return found.p
