@@ -160,7 +160,7 @@ def axes_of(steps: Sequence[Step]) -> list[Axis]:
         for axis, level in (("parameters", lambda s: s.parameters), ("steps", lambda s: s.steps))
         if len({round(math.log2(level(step)), 6) for step in steps}) > 1
     ]
-    return axes if np.linalg.matrix_rank(_design(steps, axes)) > len(axes) else []
+    return axes if axes and np.linalg.matrix_rank(_design(steps, axes)) > len(axes) else []
 
 
 def _design(steps: Sequence[Step], axes: Sequence[Axis]) -> np.ndarray:

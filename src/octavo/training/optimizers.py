@@ -111,7 +111,8 @@ class Muon(Optimizer):
             gradients = [p.grad for p in members]
             momenta = [self.state[p]["momentum"] for p in members]
             torch._foreach_lerp_(momenta, gradients, 1 - group["momentum"])
-            updates = torch._foreach_lerp(gradients, momenta, group["momentum"])  # Nesterov: look ahead
+            updates = [gradient.clone() for gradient in gradients]  # parts of matrices know no _foreach_lerp
+            torch._foreach_lerp_(updates, momenta, group["momentum"])  # Nesterov: look ahead
             by_shape: dict[tuple[int, ...], list[tuple[Tensor, Tensor]]] = defaultdict(list)
             wholes = [whole(p) for p in members]  # a part of a matrix cannot be orthogonalized
             for parameter, full, update in zip(members, wholes, updates, strict=True):

@@ -14,6 +14,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from inspect import signature
 from itertools import count
 from typing import Any, Literal
 
@@ -349,9 +350,9 @@ class ReplicatedConfig(SeveralConfig):
         from torch.nn.parallel import DistributedDataParallel
 
         devices = [world.device] if world.device.type == "cuda" else None
-        return DistributedDataParallel(
-            model, device_ids=devices, forward_sync_buffers=False, gradient_as_bucket_view=True
-        )
+        newer = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
+        alone: dict[str, Any] = {"forward_sync_buffers" if newer else "broadcast_buffers": False}
+        return DistributedDataParallel(model, device_ids=devices, gradient_as_bucket_view=True, **alone)
 
 
 @register("parallel")
