@@ -1,9 +1,10 @@
 // Context mixing: what comes next, from many contexts at once, decided bit by bit. The twin is in slow_mixing.py.
 //
 // A text is a sequence of units of 8 bits. Each bit is predicted by what followed each of some contexts: the last units,
-// the word and the words before it, units further back, what followed such a unit or word lately, the line's column,
-// its first word and what stands above, the longest match. Of each context a line of the processor's cache keeps a short history of every bit of
-// half a unit; what such histories came to is counted. All predictions, and a network's where one is heard, are mixed in
+// the word and the words before it, units further back, what followed such a unit or word lately, what stands between
+// words and how these begin, the line's column, its first word and what stands above, the longest match. Of each context
+// a line of the processor's cache keeps a short history of every bit of half a unit; what such histories came to is
+// counted. All predictions, and a network's where one is heard, are mixed in
 // the logistic domain by several sets of weights, each chosen by a small context, and their mixtures by a few more, whose
 // mean is corrected by what it came to in its context (secondary estimation). Weights and counts learn from each bit
 // after it was predicted.
@@ -21,17 +22,18 @@
 enum {
     ORDERS = 8,       // the first contexts: of the last 0 to 6 and of 8 units
     FOUR = 4, SPELT = 8,  // that of the last four, that of the word
-    CONTEXTS = 30,
+    CONTEXTS = 44,
     MATCHES = 2,
     DIRECT = 4,       // contexts whose bits are counted one by one: the last 1 to 4 units
     SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant
     CONSTANT = SIDES + 2 * MATCHES + DIRECT,
     SURE = CONSTANT + 1,  // how sure the first contexts are
-    SURELY = 23,
+    SURELY = 41,
     HEARD = SURE + SURELY,  // two of the network
     LANES = 16,
-    VECTORS = 4,
+    VECTORS = 6,
     INPUTS = VECTORS * LANES,
+    COUNTED = (CONTEXTS + LANES - 1) / LANES * LANES,
     SETS = 11,
     SETS_PADDED = 16,
     TWO = 2048,       // rows that are chosen by the last two units
@@ -53,10 +55,10 @@ enum {
 };
 static const int FIRST_ROW[SETS] = {0, 256, 512, 768, 2816, 2960, 5016, 5272, 5400, 5656, 5912};  // of each set
 static const int MATCH_LEAST[MATCHES] = {12, 5};
-static const float LINES_PER_UNIT = 5;
+static const float LINES_PER_UNIT = 7;
 static const int64_t MOST_LINES = 1 << 22;
 static const float RATE = 0.002f, FIRST_RATE = 0.02f, RATE_FALLS = 32768, FINAL_RATE = 0.002f, CORRECTED = 0.02f;
-static const float CERTAINTY = 3, FIRST_WEIGHT = 0.1f, FIRST_HEARD = 0.2f, BIAS = 0.3f, LARGEST = 12;
+static const float CERTAINTY = 3, FIRST_WEIGHT = 0.08f, FIRST_HEARD = 0.2f, BIAS = 0.3f, LARGEST = 12;
 static const float LEAST = 1.0f / 65536, MOST_HEARD = 10;
 
 typedef float Vector __attribute__((vector_size(4 * LANES)));
@@ -73,6 +75,7 @@ typedef struct {
     uint64_t last, earlier;  // units, the newest lowest
     uint32_t word, before[3], gap;  // hashes: of the word that stands here, of those before it, of what follows the last
     uint32_t opening;        // of the line's first word
+    uint32_t shape, begins;  // the last units that are no letters, and those that words began with
     uint32_t kinds, after[256];     // the last units that followed each unit
     int64_t line, above;     // where this line and the one before it begin; −1: nowhere
     uint32_t *follows;       // the word that followed each word last
@@ -231,9 +234,10 @@ static inline void pass(const Model *m, Place *w) {  // the unit at `end`
     const int kind = second || w->second ? LETTER : m->kind[unit];
     w->after[w->last & 255] = w->after[w->last & 255] << 8 | (uint32_t)unit;
     w->earlier = w->earlier << 8 | w->last >> 56, w->last = w->last << 8 | (uint64_t)unit;
+    if (kind > CAPITAL && !(kind == SPACE && (w->kinds & 15) == SPACE)) w->shape = w->shape << 8 | (uint32_t)unit;
     w->kinds = w->kinds << 4 | (uint32_t)kind;
     if (kind <= CAPITAL) {
-        if (!w->word) w->gap = 0;
+        if (!w->word) w->gap = 0, w->begins = w->begins << 8 | m->fold[unit];
         w->word = (uint32_t)(hashed(w->word, m->fold[unit]) >> 16) | 1, w->letters++;
     } else {
         if (w->word) {
@@ -268,7 +272,7 @@ typedef struct {
     int node, bit;               // 1 and the bits of the unit so far; how many these are
     float heard;                 // the network's probability of a 1; below 0: none is heard
     float x[INPUTS] __attribute__((aligned(64)));
-    Count counts[2 * LANES] __attribute__((aligned(64)));
+    Count counts[COUNTED] __attribute__((aligned(64)));
     float mixed[SETS_PADDED] __attribute__((aligned(64))), p_mixed[SETS_PADDED] __attribute__((aligned(64)));
     float together, p_together, p_final[FINALS], between;
     uint8_t states[CONTEXTS];
@@ -363,6 +367,20 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(34, last & 0xF0F0F0FFFF);
     *h++ = hashed(hashed(10, last), w->earlier & 0xFFFFFF);
     *h++ = hashed(hashed(29, last & 0xFFFF), w->before[0]);
+    *h++ = hashed(hashed(80, last & 0xFFFFFF), w->before[0]);
+    *h++ = hashed(hashed(here, hashed(81, w->before[2])), (uint64_t)w->before[0] << 32 | w->before[1]);
+    *h++ = hashed(hashed(82, w->shape), one);
+    *h++ = hashed(hashed(83, w->shape & 0xFFFF), w->word);
+    *h++ = hashed(hashed(84, w->shape & 0xFF), last & 0xFFFFFF);
+    *h++ = hashed(85, w->kinds);
+    *h++ = hashed(hashed(86, w->kinds & 0xFFFFF), last & 0xFFFF);
+    *h++ = hashed(hashed(87, w->kinds & 0xFFF), (uint64_t)w->before[0] << 32 | w->word);
+    *h++ = hashed(hashed(88, w->begins & 0xFFFF), last & 0xFFFF);
+    *h++ = hashed(hashed(89, w->gap), (uint64_t)w->before[0] << 8 | one);
+    *h++ = hashed(hashed(90, *followed(w)), last & 0xFFFF);
+    *h++ = hashed(hashed(91, (uint64_t)column), w->word);
+    *h++ = hashed(hashed(92, (uint64_t)(w->indent << 8 | w->first)), last & 0xFFFF);
+    *h++ = hashed(93, last & 0xFFFFFF00);
     fetch(m, n->hashes[0]);
     n->last = last, n->one = (int)one, n->two = (int)(last >> 8 & 255);
     n->kinds = (int)(w->kinds & 255), n->in_word = w->word != 0;
@@ -470,8 +488,9 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     float together = 0;
     for (int s = 0; s < SETS; s++) {
         const Vector *weights = (const Vector *)by->sets[FIRST_ROW[s] + n->rows[s]];
-        const Vector most = weights[0] * inputs[0] + weights[1] * inputs[1];
-        n->mixed[s] = clipped(total(most + (weights[2] * inputs[2] + weights[3] * inputs[3])), LARGEST);
+        Vector even = weights[0] * inputs[0], odd = weights[1] * inputs[1];
+        for (int v = 2; v < VECTORS; v += 2) even += weights[v] * inputs[v], odd += weights[v + 1] * inputs[v + 1];
+        n->mixed[s] = clipped(total(even + odd), LARGEST);
     }
     for (int s = 0; s < SETS_PADDED; s++) n->p_mixed[s] = squash(n->mixed[s]);
     for (int f = 0; f < FINALS; f++) {
@@ -504,7 +523,7 @@ static inline void learn(Model *m, Weights *by, Next *n, int bit, float rate) {
         const float wrong = (bit - n->p_final[f]) * FINAL_RATE;
         for (int s = 0; s < SETS; s++) by->final[f][n->finals[f]][s] += wrong * n->mixed[s];
     }
-    for (int i = 0; i < 2 * LANES; i++) n->counts[i] = counted(n->counts[i], bit, FORGETS);
+    for (int i = 0; i < COUNTED; i++) n->counts[i] = counted(n->counts[i], bit, FORGETS);
     uint8_t *const *slots = n->slots[half];
     for (int i = 0; i < CONTEXTS; i++) {
         m->by_history[i][n->states[i]] = n->counts[i];

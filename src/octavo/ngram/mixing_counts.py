@@ -89,7 +89,8 @@ class MixingCounts(CountedText):
         self._heard = 0  # tokens at the end of the text
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in super().__getstate__().items() if name != "_weighed"}
+        counted = ("_weighed", "_ngrams")
+        kept = {name: value for name, value in super().__getstate__().items() if name not in counted}
         return kept | {"read_on": (b"", None, None)}
 
     def take_text(
@@ -131,7 +132,12 @@ class MixingCounts(CountedText):
     def ngrams(self) -> Tables | None:
         """Of the last part of a long text, for it is counted once more."""
         text = self.tokens[-MOST_COUNTED:].cpu().numpy().astype(np.int32)
-        return tables_of_text(text, vocab_size=self.vocab_size, orders=ORDERS) if len(text) else None
+        if not len(text):
+            return None
+        self._ngrams = tables_of_text(
+            text, vocab_size=self.vocab_size, orders=ORDERS
+        )  # held for the next text
+        return self._ngrams
 
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
         """The mixer after a text, or after its first tokens; it goes on from these where they were read."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, SPACE, UPPER, Codes
 
-ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 30, 2, 4, 32, 3
+ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 44, 2, 4, 32, 3
 CONSTANT = CONTEXTS + 2 * MATCHES + DIRECT
-SURE, SURELY = CONSTANT + 1, 23
-HEARD, INPUTS = SURE + SURELY, 64
+SURE, SURELY = CONSTANT + 1, 41
+HEARD, INPUTS = SURE + SURELY, 96
 TWO, FINALS = 2048, 3
 ROWS = (256, 256, 256, 2048, 144, 257 * 8, 256, 16 * 8, 256, 256, TWO)
 FIRST_ROW, SETS, SETS_PADDED = np.concatenate(([0], np.cumsum(ROWS[:-1]))), len(ROWS), 16
@@ -25,11 +25,11 @@ LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS = 64, 256, 400, 250, 4
 STRETCHED, FOLLOWS = 4096, 1024
 LENGTH_KINDS = (*range(16), 16, 20, 24, 28, 32, 40, 48, 64)
 MATCH_LEAST, MOST_COUNTED = (12, 5), (41, 24, 12, 7, 5, 5)
-LINES_PER_UNIT, MOST_LINES = 5, 1 << 22
+LINES_PER_UNIT, MOST_LINES = 7, 1 << 22
 RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.002, 0.02, 32768.0, 0.002, 0.02
 CERTAINTY, FIRST_WEIGHT, FIRST_HEARD, BIAS, LARGEST, LEAST, MOST_HEARD = (
     3.0,
-    0.1,
+    0.08,
     0.2,
     0.3,
     12.0,
@@ -110,6 +110,8 @@ class Place:
     before: tuple[int, int, int] = (0, 0, 0)
     gap: int = 0
     opening: int = 0
+    shape: int = 0
+    begins: int = 0
     letters: int = 0
     kinds: int = 0
     after: list[int] = field(default_factory=lambda: [0] * 256)
@@ -136,7 +138,11 @@ class Place:
             earlier=(self.earlier << 8 | self.last >> 56) & WORD,
             kinds=(self.kinds << 4 | kind) & PART,
         )
+        if kind > UPPER and not (kind == SPACE and self.kinds & 15 == SPACE):
+            now.shape = (self.shape << 8 | unit) & PART
         if kind <= UPPER:
+            if not self.word:
+                now.begins = (self.begins << 8 | int(codes.folds[unit])) & PART
             now.gap = self.gap if self.word else 0
             now.word = hashed(self.word, int(codes.folds[unit])) >> 16 & PART | 1
             now.letters += 1
@@ -371,6 +377,20 @@ class SlowMixing:
             hashed(34, last & 0xF0F0F0FFFF),
             hashed(hashed(10, last), w.earlier & 0xFFFFFF),
             hashed(hashed(29, last & 0xFFFF), before),
+            hashed(hashed(80, last & 0xFFFFFF), before),
+            hashed(hashed(here, hashed(81, earliest)), before << 32 | earlier),
+            hashed(hashed(82, w.shape), one),
+            hashed(hashed(83, w.shape & 0xFFFF), w.word),
+            hashed(hashed(84, w.shape & 0xFF), last & 0xFFFFFF),
+            hashed(85, w.kinds),
+            hashed(hashed(86, w.kinds & 0xFFFFF), last & 0xFFFF),
+            hashed(hashed(87, w.kinds & 0xFFF), before << 32 | w.word),
+            hashed(hashed(88, w.begins & 0xFFFF), last & 0xFFFF),
+            hashed(hashed(89, w.gap), before << 8 | one),
+            hashed(hashed(90, w.follows[before % FOLLOWS]), last & 0xFFFF),
+            hashed(hashed(91, column), w.word),
+            hashed(hashed(92, w.indent << 8 | w.first), last & 0xFFFF),
+            hashed(93, last & 0xFFFFFF00),
         ]
         chosen = (one, last >> 8 & 0xFF, w.kinds & 255, int(w.word > 0), expected, column, min(w.letters, 15))
         return Next(hashes, matches, last, chosen)
