@@ -20,7 +20,7 @@ import termios
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as cached
@@ -79,11 +79,12 @@ class Octavo:
         unread: Sequence[int] = (),
         program: str = "",
         folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Command:
         """Begin a command. With `watch`, it is killed before its `die_at`-th file operation below that folder.
         `patch` names a function of this file that is called first; `cache` takes the place of the server's. `unread`:
         which of its streams (1, 2) are pipes whose reader is gone. `program`: Python that runs in place of a command,
-        with all of Octavo imported. `folder` takes the place of the server's."""
+        with all of Octavo imported. `folder` takes the place of the server's; `environment` is added to its own."""
         self.number += 1
         files = [self.folder / f".{self.number}.{name}" for name in ("in", "out", "err")]
         files[0].write_bytes(stdin)
@@ -97,6 +98,7 @@ class Octavo:
             cache=cache,
             unread=list(unread),
             program=program,
+            environment=environment or {},
         )
         return Command(self, pid, files)
 
@@ -118,6 +120,7 @@ class Octavo:
             die_at=0,
             patch="",
             cache="",
+            environment={},
             terminal=True,
         )
         for asked, line in enumerate(typed, 1):
@@ -236,6 +239,7 @@ def become(
     die_at: int,
     patch: str,
     cache: str,
+    environment: Mapping[str, str],
     terminal: bool = False,
     unread: Sequence[int] = (),
     program: str = "",
@@ -254,6 +258,7 @@ def become(
         # Those that are there take themselves for files.
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     os.chdir(folder)
+    os.environ.update(environment)
     if cache:
         os.environ["OCTAVO_CACHE"] = cache
     counted = watched(watch, die_at) if watch else [0]
