@@ -186,7 +186,12 @@ class Command:
 
 def serve(cache: str) -> None:
     """Fork a child for each request, tell its number; or wait for one, and tell its exit code."""
+    from octavo.run import manifest
+
     warm()
+    os.fsync = fsync
+    plain_reports(setattr)
+    manifest.code_identity()
     os.environ["OCTAVO_CACHE"] = cache
     requests, answers = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
     for line in requests:
@@ -203,7 +208,7 @@ def serve(cache: str) -> None:
 def warm() -> None:
     """Do once what every child would do again: import all of it and what torch imports late, build the recipes'
     schema, load the kernels (from the user's own cache, so that no server compiles them), draw a figure, compile the
-    report's templates."""
+    report's templates and the shapes of what is read."""
     for module in pkgutil.walk_packages(octavo.__path__, "octavo."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
@@ -212,10 +217,9 @@ def warm() -> None:
     from octavo.config import load_recipe, recipe_names
     from octavo.report import page
     from octavo.report.figure import Plot
-    from octavo.run import manifest
-    from octavo.tasks.text import task
     from octavo.util.html import templates
     from octavo.util.kernels import in_use
+    from octavo.util.records import Record
 
     for name in recipe_names():
         load_recipe(name)
@@ -223,10 +227,13 @@ def warm() -> None:
     figure = Plot(4, 3, paper="white")
     figure.add_subplot().plot([1, 2], [3, 4])
     figure.svg()
-    templates(*(Path(each.__file__).parent for each in (page, task))).get_template("template.html")
-    os.fsync = fsync
-    plain_reports(setattr)
-    manifest.code_identity()
+    pages = templates(Path(page.__file__).parent)
+    for name in pages.list_templates(extensions=["html"]):
+        pages.get_template(name)
+    records = [Record]
+    for record in records:
+        records += record.__subclasses__()
+        record.model_rebuild()
     gc.collect()
     gc.freeze()  # no child's collector walks what is imported, and so copies it
 
