@@ -47,6 +47,7 @@ def shrunk(name: str, data: Path) -> list[str]:
         "training.precision=float32",
         "training.checkpoint_every=6",
         "training.accumulation=1",
+        "evaluation.every=6",
     ]
     found += [f"training.optimizer.learning_rate={rate}", "sampling.tokens=8", "evaluation.tokens=2000"]
     if recipe.training.optimizer.kind == "muon":
