@@ -159,7 +159,7 @@ def test_a_rank_that_dies_is_named_and_one_process_goes_on(
 
 
 def test_one_process_for_each_run_or_a_parallel_one(octavo: Octavo, tmp_path: Path) -> None:
-    code, said = together(octavo, tmp_path / "run")
+    code, said = by_torchrun(octavo, tmp_path / "run")
     assert code != 0
     assert said.count("error: 2 processes were started") == 1 and "parallel=ddp" in said
     assert not (tmp_path / "run").exists()
