@@ -25,17 +25,16 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # one thread can be forked safely
 
-import jinja2  # noqa: F401 - imported once here, not in every child
-import matplotlib.backends.backend_svg  # noqa: F401
-import matplotlib.figure  # noqa: F401
-import torch._dynamo  # noqa: F401 - what building an optimizer imports
-
 from common import finish, load, print_table
 from octavo.cli import main as octavo_main
 from octavo.errors import CheckpointError
 from octavo.run.folder import RunFolder
 from octavo.training.checkpoint_folder import follow, list_checkpoints
 from octavo.util.files import file_hash
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from e2e.forked import warm
 
 RECIPE = """\
 tokenizer: char
@@ -145,6 +144,7 @@ def main() -> int:
     rows = []
     with tempfile.TemporaryDirectory(prefix="octavo-kill-") as folder:
         work = Path(folder)
+        warm()  # once here, not in every child
         os.environ["OCTAVO_CACHE"] = str(work / "cache")
         (work / "recipe.yaml").write_text(RECIPE, encoding="utf-8")
         (work / "text.txt").write_text(" ".join(random_.choices(WORDS, k=1500)), encoding="utf-8")

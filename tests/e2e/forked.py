@@ -20,7 +20,7 @@ import termios
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache as cached
@@ -79,11 +79,12 @@ class Octavo:
         unread: Sequence[int] = (),
         program: str = "",
         folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Command:
         """Begin a command. With `watch`, it is killed before its `die_at`-th file operation below that folder.
         `patch` names a function of this file that is called first; `cache` takes the place of the server's. `unread`:
         which of its streams (1, 2) are pipes whose reader is gone. `program`: Python that runs in place of a command,
-        with all of Octavo imported. `folder` takes the place of the server's."""
+        with all of Octavo imported. `folder` takes the place of the server's; `environment` is added to its own."""
         self.number += 1
         files = [self.folder / f".{self.number}.{name}" for name in ("in", "out", "err")]
         files[0].write_bytes(stdin)
@@ -97,6 +98,7 @@ class Octavo:
             cache=cache,
             unread=list(unread),
             program=program,
+            environment=environment or {},
         )
         return Command(self, pid, files)
 
@@ -118,6 +120,7 @@ class Octavo:
             die_at=0,
             patch="",
             cache="",
+            environment={},
             terminal=True,
         )
         for asked, line in enumerate(typed, 1):
@@ -183,7 +186,12 @@ class Command:
 
 def serve(cache: str) -> None:
     """Fork a child for each request, tell its number; or wait for one, and tell its exit code."""
+    from octavo.run import manifest
+
     warm()
+    os.fsync = fsync
+    plain_reports(setattr)
+    manifest.code_identity()
     os.environ["OCTAVO_CACHE"] = cache
     requests, answers = os.fdopen(os.dup(0), "r"), os.fdopen(os.dup(1), "w")
     for line in requests:
@@ -200,7 +208,7 @@ def serve(cache: str) -> None:
 def warm() -> None:
     """Do once what every child would do again: import all of it and what torch imports late, build the recipes'
     schema, load the kernels (from the user's own cache, so that no server compiles them), draw a figure, compile the
-    report's templates."""
+    report's templates and the shapes of what is read."""
     for module in pkgutil.walk_packages(octavo.__path__, "octavo."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
@@ -209,10 +217,9 @@ def warm() -> None:
     from octavo.config import load_recipe, recipe_names
     from octavo.report import page
     from octavo.report.figure import Plot
-    from octavo.run import manifest
-    from octavo.tasks.text import task
     from octavo.util.html import templates
     from octavo.util.kernels import in_use
+    from octavo.util.records import Record
 
     for name in recipe_names():
         load_recipe(name)
@@ -220,10 +227,13 @@ def warm() -> None:
     figure = Plot(4, 3, paper="white")
     figure.add_subplot().plot([1, 2], [3, 4])
     figure.svg()
-    templates(*(Path(each.__file__).parent for each in (page, task))).get_template("template.html")
-    os.fsync = fsync
-    plain_reports(setattr)
-    manifest.code_identity()
+    pages = templates(Path(page.__file__).parent)
+    for name in pages.list_templates(extensions=["html"]):
+        pages.get_template(name)
+    records = [Record]
+    for record in records:
+        records += record.__subclasses__()
+        record.model_rebuild()
     gc.collect()
     gc.freeze()  # no child's collector walks what is imported, and so copies it
 
@@ -236,6 +246,7 @@ def become(
     die_at: int,
     patch: str,
     cache: str,
+    environment: Mapping[str, str],
     terminal: bool = False,
     unread: Sequence[int] = (),
     program: str = "",
@@ -254,6 +265,7 @@ def become(
         # Those that are there take themselves for files.
         sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     os.chdir(folder)
+    os.environ.update(environment)
     if cache:
         os.environ["OCTAVO_CACHE"] = cache
     counted = watched(watch, die_at) if watch else [0]

@@ -84,7 +84,8 @@ def test_going_on_says_that_the_file_has_changed(octavo: Octavo, trained: Path, 
 def test_a_studys_processes_have_the_parts(octavo: Octavo, own_parts: Path) -> None:
     (octavo.folder / "gated.yaml").write_text(STUDY, encoding="utf-8")
     out = octavo.folder / "gated-study"
-    done = octavo("--parts", own_parts, "study", "run", "gated.yaml", "--text", "text.txt", "--out", out)
+    study = ("study", "run", "gated.yaml", "--text", "text.txt", "--out", out, "--jobs", "1")
+    done = octavo("--parts", own_parts, *study)
     assert done.code == 0, done.err
     outcomes = [json.loads(path.read_text(encoding="utf-8"))["status"] for path in out.rglob("outcome.json")]
     assert outcomes == ["done"] * 4

@@ -105,7 +105,8 @@ def test_a_study_repeats_from_what_it_left(studying: Octavo, whole: Path) -> Non
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_study_that_is_stopped_goes_on(studying: Octavo, whole: Path, number: int) -> None:
     out = studying.folder / f"stopped-{number}"
-    command = studying.start("study", "run", "study.yaml", "--text", "text.txt", "--out", out)
+    alone = ("--jobs", "1")
+    command = studying.start("study", "run", "study.yaml", "--text", "text.txt", "--out", out, *alone)
     end = time.monotonic() + 100
     while not list(out.glob("runs/baseline/seed-*/metrics.jsonl")):
         assert time.monotonic() < end
@@ -115,7 +116,7 @@ def test_a_study_that_is_stopped_goes_on(studying: Octavo, whole: Path, number: 
     if number == signal.SIGTERM:
         refused_or_done = stopped.code == 130 and "the same command continues" in stopped.err
         assert refused_or_done, stopped
-    done = run(studying, out)
+    done = run(studying, out, *alone)
     assert done.code == 0, done.err
     assert (out / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +40,7 @@ after = Trainer.after_step
 
 def faulty(self, info):
     after(self, info)
-    if ({when}) and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    if ({when}) and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
         {fault}
 
 Trainer.after_step = faulty
@@ -54,27 +56,24 @@ FAULTS = {
 }
 
 
+def words_for(out: Path, *more: str) -> list[str]:
+    return ["train", "recipe.yaml", "--text", "text.txt", "--out", str(out), *SETTINGS, *more]
+
+
 def torchrun(
-    octavo: Octavo,
-    out: Path,
-    *more: str,
-    size: int = 2,
-    fault: str = "",
-    when: str = WHEN,
-    options: tuple[str, ...] = (),
+    octavo: Octavo, out: Path, *more: str, fault: str = "", options: tuple[str, ...] = ()
 ) -> subprocess.Popen[str]:
-    """A training by so many processes, begun; standard error in a file beside the run."""
+    """A training by two processes, begun; standard error in a file beside the run."""
     program = ["-m", "octavo"]
     if fault:
         script = out.with_suffix(".py")
-        script.write_text(FAULTY.format(fault=FAULTS[fault], when=when))
+        script.write_text(FAULTY.format(fault=FAULTS[fault], when=WHEN))
         program = [str(script)]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
-    command += [*options, *program, "train", "recipe.yaml", "--text", "text.txt", "--out", str(out)]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment: Mapping[str, str] = os.environ | {"OCTAVO_CACHE": str(octavo.cache), "OMP_NUM_THREADS": "1"}
     with out.with_suffix(".err").open("a") as file:
         return subprocess.Popen(
-            [*command, *SETTINGS, *more],
+            [*command, *options, *program, *words_for(out, *more)],
             cwd=octavo.folder,
             env=environment,
             stdout=file,
@@ -92,8 +91,29 @@ def ended(process: subprocess.Popen[str], out: Path) -> tuple[int, str]:
     return code, out.with_suffix(".err").read_text()
 
 
-def together(octavo: Octavo, out: Path, *more: str, **options: object) -> tuple[int, str]:
+def by_torchrun(octavo: Octavo, out: Path, *more: str, **options: Any) -> tuple[int, str]:
     return ended(torchrun(octavo, out, *more, **options), out)
+
+
+def together(
+    octavo: Octavo, out: Path, *more: str, size: int = 2, fault: str = "", when: str = WHEN
+) -> tuple[int, str]:
+    """A training by so many processes that start at once, as by another launcher than torchrun: an exit code that is
+    not 0 where one has it, and what was said."""
+    words, program = words_for(out, *more), ""
+    if fault:
+        program = f"import sys; sys.argv[1:] = {words}\n" + FAULTY.format(fault=FAULTS[fault], when=when)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    world = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    begun = [
+        octavo.start(
+            *words, program=program, environment={**world, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        )
+        for rank in range(size)
+    ]
+    done = [each.wait() for each in begun]
+    return next((each.code for each in done if each.code), 0), "".join(each.err for each in done)
 
 
 def same_losses(out: Path, wanted: Path) -> None:
@@ -124,7 +144,7 @@ def test_a_rank_that_dies_is_named_and_one_process_goes_on(
     octavo: Octavo, alone: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    code, said = together(octavo, out, "parallel=fsdp", fault="dies")
+    code, said = by_torchrun(octavo, out, "parallel=fsdp", fault="dies")
     assert code != 0
     assert "local_rank: 1" in said or "Rank 1 on " in said, said
     assert "parallel=fsdp: 2 processes on 1 machine, 4 of a batch's 8 sequences each" in said
@@ -139,7 +159,7 @@ def test_a_rank_that_dies_is_named_and_one_process_goes_on(
 
 
 def test_one_process_for_each_run_or_a_parallel_one(octavo: Octavo, tmp_path: Path) -> None:
-    code, said = together(octavo, tmp_path / "run")
+    code, said = by_torchrun(octavo, tmp_path / "run")
     assert code != 0
     assert said.count("error: 2 processes were started") == 1 and "parallel=ddp" in said
     assert not (tmp_path / "run").exists()
@@ -152,7 +172,7 @@ def test_a_rank_that_hangs_is_named_and_the_others_go_on_in_another_way(
 ) -> None:
     out = tmp_path / "run"
     timeout = f"parallel.timeout={TIMEOUT}"
-    code, said = together(octavo, out, "parallel=ddp", timeout, fault=fault)
+    code, said = by_torchrun(octavo, out, "parallel=ddp", timeout, fault=fault)
     assert code != 0
     assert said.count("error: Rank 1 on ") == 1, said
     assert ("no sign of life" if fault == "stops" else "has not moved") in said
@@ -167,7 +187,7 @@ def test_a_rank_that_hangs_is_named_and_the_others_go_on_in_another_way(
 def test_a_run_that_diverges_says_so_once_and_has_its_report(octavo: Octavo, tmp_path: Path) -> None:
     out = tmp_path / "run"
     hopeless = ("training.optimizer.learning_rate=1e39", "training.clip=~")
-    code, said = together(octavo, out, "parallel=fsdp", *hopeless)
+    code, said = by_torchrun(octavo, out, "parallel=fsdp", *hopeless)
     assert code != 0
     assert len(re.findall(r"error: Step \d+ diverged", said)) == 1, said
     assert (out / "report" / "index.html").is_file()
@@ -175,13 +195,16 @@ def test_a_run_that_diverges_says_so_once_and_has_its_report(octavo: Octavo, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fault", "words"),
-    [("raises", "KeyError: 'no room'"), ("no_memory", "error: This needs more memory than there is.")],
+    ("started", "fault", "words"),
+    [
+        (by_torchrun, "raises", "KeyError: 'no room'"),
+        (together, "no_memory", "error: This needs more memory than there is."),
+    ],
 )
 def test_an_error_in_one_rank_is_told_by_the_others(
-    octavo: Octavo, tmp_path: Path, fault: str, words: str
+    octavo: Octavo, tmp_path: Path, started: Callable[..., tuple[int, str]], fault: str, words: str
 ) -> None:
-    code, said = together(octavo, tmp_path / "run", "parallel=ddp", fault=fault)
+    code, said = started(octavo, tmp_path / "run", "parallel=ddp", fault=fault)
     assert code != 0
     assert words in said, said
 
@@ -199,7 +222,7 @@ def test_the_first_process_says_when_a_checkpoint_is_overdue(octavo: Octavo, tmp
 @pytest.mark.slow
 def test_torchrun_starts_a_run_again_that_lost_a_rank(octavo: Octavo, alone: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    code, said = together(octavo, out, "parallel=ddp", fault="dies", options=("--max-restarts", "1"))
+    code, said = by_torchrun(octavo, out, "parallel=ddp", fault="dies", options=("--max-restarts", "1"))
     assert code == 0, said
     assert "restart 1 by torchrun: the run resumes" in said and "resuming after step 20" in said
     same_losses(out, alone)

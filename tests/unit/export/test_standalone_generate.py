@@ -29,47 +29,55 @@ from octavo.tokenizers import build_tokenizer
 from octavo.tokenizers.chat import CHAT_TOKENS
 from unit.export.shapes import OPTIONS, T, V, model_of
 
-ALONE = """
+IDS, PROMPT, COUNT = torch.randint(V, (T,), generator=torch.Generator().manual_seed(1)).tolist(), [5, 7], 200
+ALONE = f"""
 import json, sys
 sys.modules["octavo"] = None  # nobody has heard of it
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from generate import generate, load
-model, told = load(Path(sys.argv[1]))
 import torch
-ids = torch.tensor([json.loads(sys.argv[2])])
-with torch.no_grad():
-    logits = model(ids)[0][0].tolist()
-written = generate(model, json.loads(sys.argv[3]), int(sys.argv[4]))
-print(json.dumps([logits, written, sorted(name for name in sys.modules if name.startswith("octavo."))]))
+for folder in sys.argv[1:]:
+    model, told = load(Path(folder))
+    with torch.no_grad():
+        logits = model(torch.tensor([{IDS}]))[0][0].tolist()
+    print(json.dumps([logits, generate(model, {PROMPT}, {COUNT})]))
+print(json.dumps(sorted(name for name in sys.modules if name.startswith("octavo."))))
 """
 
 
-def asked(folder: Path, ids: list[int], prompt: list[int], count: int) -> Any:
-    words = [sys.executable, "-I", "-c", ALONE, str(folder), json.dumps(ids), json.dumps(prompt), str(count)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+def asked(folders: list[Path]) -> list[Any]:
+    """What the model in each folder says, and what else was imported; the code is the first one's."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", ALONE, *map(str, folders)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 FIRST, *OTHERS = OPTIONS
 
 
-@pytest.mark.parametrize("name", [FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
-def test_the_same_logits_and_the_same_200_tokens(name: str, tmp_path: Path) -> None:
-    model, config = model_of(name)
-    write_folder(sayable(weights_of(model, config)), tmp_path, dtype=torch.float32, start=None, end=3)
-    ids = torch.randint(V, (T,), generator=torch.Generator().manual_seed(1)).tolist()
-    logits, written, others = asked(tmp_path, ids, [5, 7], 200)
-    expected = model(torch.tensor([ids]))[0].detach()
-    torch.testing.assert_close(torch.tensor(logits), expected, rtol=0, atol=1e-5)
+@pytest.mark.parametrize(
+    "names", [[FIRST], pytest.param(OTHERS, marks=pytest.mark.slow)], ids=[FIRST, "others"]
+)
+def test_the_same_logits_and_the_same_200_tokens(names: list[str], tmp_path: Path) -> None:
+    models = [model_of(name) for name in names]
+    for name, (model, config) in zip(names, models, strict=True):
+        (tmp_path / name).mkdir()
+        weights = sayable(weights_of(model, config))
+        write_folder(weights, tmp_path / name, dtype=torch.float32, start=None, end=3)
+    *found, others = asked([tmp_path / name for name in names])
     assert others == []
-    decoder = CachedDecoder(model, slots=1)
-    own, after = [], decoder.feed({0: [5, 7]})
-    for _ in range(200):
-        own.append(int(after[0].argmax()))
-        after = decoder.feed({0: [own[-1]]})
-    assert written == own
+    for name, (model, _), (logits, written) in zip(names, models, found, strict=True):
+        expected = model(torch.tensor([IDS]))[0].detach()
+        torch.testing.assert_close(torch.tensor(logits), expected, rtol=0, atol=1e-5)
+        decoder = CachedDecoder(model, slots=1)
+        own, after = [], decoder.feed({0: PROMPT})
+        for _ in range(COUNT):
+            own.append(int(after[0].argmax()))
+            after = decoder.feed({0: [own[-1]]})
+        assert written == own, name
 
 
 def test_the_code_imports_nothing_else() -> None:

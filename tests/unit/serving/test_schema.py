@@ -35,7 +35,7 @@ def test_the_server_is_as_its_document_says(runs: Path, tmp_path: Path, name: st
             "--phases",
             "coverage,fuzzing",
             "--max-examples",
-            "30",
+            "10",
             "--seed",
             "1",
         ]
