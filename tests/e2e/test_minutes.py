@@ -86,7 +86,7 @@ def test_a_run_and_its_own_teacher_share_the_time_also_where_it_is_killed(
     assert begun.wait().code == -signal.SIGKILL
     done = octavo("train", "--out", out, "--resume")
     assert done.code == 0, done.err
-    assert 12 < seconds_of(RunFolder(out)) < 21.6
+    assert 12 < seconds_of(RunFolder(out)) < 24
     steps = [last_step(folder) for folder in (teacher.path, out)]
     assert min(steps) > 40, "both take more steps than were planned"
     done = octavo("train", "--replay", out, "--out", tmp_path / "again")
