@@ -226,8 +226,10 @@ def main() -> None:
         part = partial(cloned, clones=given.clones) if given.clones else partial(fetched, cache=Path(cache))
         for text in TEXTS:
             path = given.folder / f"{text.name}.txt"
-            if path.is_file() and file_hash(path) == text.sha256:
-                continue
+            if path.exists():
+                if path.is_file() and file_hash(path) == text.sha256:
+                    continue
+                sys.exit(f"{path} is something else; give another folder")
             with written_aside(path) as aside:
                 aside.write_bytes(made(text, part))
                 if (found := file_hash(aside)) != text.sha256:

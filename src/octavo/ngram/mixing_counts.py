@@ -134,9 +134,8 @@ class MixingCounts(CountedText):
         text = self.tokens[-MOST_COUNTED:].cpu().numpy().astype(np.int32)
         if not len(text):
             return None
-        self._ngrams = tables_of_text(
-            text, vocab_size=self.vocab_size, orders=ORDERS
-        )  # held for the next text
+        # Held, so that they are counted once.
+        self._ngrams = tables_of_text(text, vocab_size=self.vocab_size, orders=ORDERS)
         return self._ngrams
 
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
