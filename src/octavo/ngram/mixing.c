@@ -4,10 +4,9 @@
 // the word and the words before it, units further back, what followed such a unit or word lately, what stands between
 // words and how these begin, the line's column, its first word and what stands above, the longest match. Of each context
 // a line of the processor's cache keeps a short history of every bit of half a unit; what such histories came to is
-// counted. All predictions, and a network's where one is heard, are mixed in
-// the logistic domain by several sets of weights, each chosen by a small context, and their mixtures by a few more, whose
-// mean is corrected by what it came to in its context (secondary estimation). Weights and counts learn from each bit
-// after it was predicted.
+// counted. All predictions, and a network's where one is heard, are mixed in the logistic domain by several sets of
+// weights, each chosen by a small context, and their mixtures by a few more, whose mean is corrected by what it came to in
+// its context (secondary estimation). Weights and counts learn from each bit after it was predicted.
 //
 // Sources: Mahoney 2005 (PAQ6: bit histories, mixing by context, secondary estimation), Mahoney 2013 (the ZPAQ
 // specification), Veness et al. 2020 (gated linear networks, which such mixers are). No code of these is here.
@@ -379,7 +378,7 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(hashed(89, w->gap), (uint64_t)w->before[0] << 8 | one);
     *h++ = hashed(hashed(90, *followed(w)), last & 0xFFFF);
     *h++ = hashed(hashed(91, (uint64_t)column), w->word);
-    *h++ = hashed(hashed(92, (uint64_t)(w->indent << 8 | w->first)), last & 0xFFFF);
+    *h++ = hashed(hashed(92, (uint64_t)w->indent << 8 | (uint64_t)w->first), last & 0xFFFF);
     *h++ = hashed(93, last & 0xFFFFFF00);
     fetch(m, n->hashes[0]);
     n->last = last, n->one = (int)one, n->two = (int)(last >> 8 & 255);
@@ -483,7 +482,7 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     n->rows[8] = n->states[FOUR], n->rows[9] = n->states[SPELT];
     n->rows[10] = (int)(hashed(61, n->last & 0xFFFF) % TWO);
     n->finals[0] = n->node, n->finals[1] = n->one;
-    n->finals[2] = (n->length[0] ? length_kind(n->length[0]) : 0) * 8 + n->bit;
+    n->finals[2] = length_kind(n->length[0]) * 8 + n->bit;
     const Vector *inputs = (const Vector *)n->x;
     float together = 0;
     for (int s = 0; s < SETS; s++) {

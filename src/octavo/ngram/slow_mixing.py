@@ -428,7 +428,7 @@ class SlowMixing:
         matched, place = [], CONTEXTS
         for which, (length, unit) in enumerate(now.matches):
             if length and (unit | 256) >> (8 - now.bit) == now.node:
-                kind = sum(length >= least for least in LENGTH_KINDS) - 1
+                kind = _length_kind(length)
                 bit, right = unit >> (7 - now.bit) & 1, self.matched.p[which, kind]
                 sign = np.float32(1 if bit else -1)
                 x[place], x[place + 1] = sign * self.stretched[right >> 10], sign * _sure(right)
@@ -449,9 +449,7 @@ class SlowMixing:
         last = (c[4] * 8 + bit, c[5], c[6] * 8 + bit, states[FOUR], states[SPELT], two)
         rows = FIRST_ROW + np.array((*first, *last))
         mixed = (self._sets[rows] @ x).clip(-LARGEST, LARGEST)
-        length = now.matches[0][0]
-        longest = sum(length >= least for least in LENGTH_KINDS) - 1
-        finals = np.array((now.node, c[0], longest * 8 + bit))
+        finals = np.array((now.node, c[0], _length_kind(now.matches[0][0]) * 8 + bit))
         parts = (self._final[np.arange(FINALS), finals, :SETS] @ mixed).clip(-LARGEST, LARGEST)
         together = float(parts.mean())
         scale = min(max(together, -(STEPS - 2) / 4), (STEPS - 2) / 4) * 2 + STEPS // 2
@@ -559,6 +557,10 @@ def _alike(known: bytearray, at: int, text: bytearray) -> int:
     while length < most and known[at - 1 - length] == text[-1 - length]:
         length += 1
     return length
+
+
+def _length_kind(length: int) -> int:
+    return sum(length >= least for least in LENGTH_KINDS) - 1
 
 
 def _lower(hash: int, node: int) -> int:

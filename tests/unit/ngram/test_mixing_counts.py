@@ -4,6 +4,7 @@ That cached, native and full decoding agree, and that segments are kept apart, i
 
 from __future__ import annotations
 
+import gc
 import pickle
 from copy import deepcopy
 from typing import Any
@@ -20,9 +21,10 @@ from octavo.errors import CorpusError
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.ngram import mixing_counts
+from octavo.ngram import mixing_counts, mixture
 from octavo.ngram.mixing import ContextMixing, compiled
 from octavo.ngram.mixing_counts import MixingCounts
+from octavo.ngram.mixture import tables_of
 from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
 from octavo.training.objective import NEXT_TOKEN
 from unit.model import preferences
@@ -221,6 +223,18 @@ def test_what_is_saved_predicts_the_same_bits_elsewhere() -> None:
         other.load_state_dict(saved)
         assert not other.is_stale
         assert torch.equal(other(*given), expected)
+
+
+def test_n_grams_for_drafts_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, counted = counts_of(), []
+    monkeypatch.setattr(mixture, "tables_of", lambda model: counted.append(model) or tables_of(model))
+    for _ in range(2):
+        assert counts.ngrams() is not None
+        gc.collect()  # what nobody holds is gone
+    assert len(counted) == 1
+    counts.take_text(text(seed=9), None, spelt=lambda: "abcdef.")
+    counts.ngrams()
+    assert len(counted) == 2
 
 
 def test_another_text_is_another_mixer() -> None:

@@ -129,3 +129,22 @@ def test_a_head_that_comes_byte_by_byte_is_not_waited_for(monkeypatch: pytest.Mo
         ):
             raise AssertionError("there is no answer")
         released.set()
+
+
+@pytest.mark.parametrize(
+    ("told", "raised"),
+    [
+        ("Invalid URL in location header: Invalid port", AddressError),
+        ("Server disconnected", httpx2.RemoteProtocolError),
+    ],
+)
+def test_a_version_that_reads_a_redirection_itself_is_understood(told: str, raised: type[Exception]) -> None:
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        raise httpx2.RemoteProtocolError(told, request=request)
+
+    with (
+        httpx2.Client(transport=httpx2.MockTransport(answer)) as client,
+        pytest.raises(raised),
+        answered(client, "http://127.0.0.1/", {}, allow_private=True),
+    ):
+        raise AssertionError("there is no answer")
