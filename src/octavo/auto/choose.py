@@ -98,7 +98,7 @@ class Choice:
 
     Attributes:
         tokenizer: as plain data.
-        mixes: whether a context mixer counts beside it.
+        counts: what counts beside it, as plain data.
         parameters: without the gate's.
         step_seconds: as measured here.
         most_steps: that the time allows where nobody teaches.
@@ -110,7 +110,7 @@ class Choice:
     size: Size
     tokenizer: Mapping[str, Any]
     vocabulary: int
-    mixes: bool
+    counts: Mapping[str, Any]
     steps: int
     parameters: int
     passes: float
@@ -140,7 +140,7 @@ class Choice:
             dropout=self.dropout,
             tokenizer=self.tokenizer,
             vocabulary=self.vocabulary,
-            mixes=self.mixes,
+            counts=self.counts,
         )
         tree["training"]["passes"] = float(f"{MORE * self.passes:.3g}")
         if self.teaching.teachers:
@@ -252,7 +252,7 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teac
         size=size,
         tokenizer=facts.tokenizer,
         vocabulary=facts.vocabulary,
-        mixes=facts.mixed,
+        counts=facts.counts,
         steps=teaching.longer * steps,
         parameters=parameters,
         passes=teaching.longer * passes,

@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from octavo.auto.family import BYTES, PAIRS, RECENT, SIZES, dropout_for, parameters_of, recipe_of
+from octavo.auto.family import (
+    BYTES,
+    PAIRS,
+    RECENT,
+    SIZES,
+    counts_here,
+    dropout_for,
+    parameters_of,
+    recipe_of,
+)
 from octavo.config import Recipe, check, override_key, override_words
 from octavo.corpus.languages import spoken
 from octavo.data import Dataset
@@ -24,7 +33,7 @@ from octavo.model.base import build_model
 from octavo.ngram.gate import best_weights, one_thread
 from octavo.ngram.kneser_ney import KneserNey, best_order
 from octavo.ngram.mixing import READING
-from octavo.ngram.mixing_counts import Mixer, MixingCounts, MixingCountsConfig
+from octavo.ngram.mixing_counts import MOST_HEARD, Mixer, MixingCounts, MixingCountsConfig
 from octavo.ngram.mixture import CountedText
 from octavo.ngram.recent import Texts
 from octavo.run.data import (
@@ -52,8 +61,9 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MOST_MIXING = 3.2
-"""What a context mixer may take, in shares of the time for reading."""
+MOST_MIXING, JUDGED_TWICE = 3.7, 2
+"""What a context mixer may take in all, in shares of the time for reading; and how often it reads the validation
+split."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
 PLACES, EARLIEST = 8, 0.3
@@ -89,7 +99,7 @@ class TextFacts:
         train_bytes, validation_bytes: UTF-8.
         counted: bits per byte of counting alone on the validation split: of a context mixer that reads on, or where
             there is no compiler for one, of the best n-gram with what the text has said so far.
-        mixed: whether it is of a context mixer.
+        counts: what counted, as plain data.
         start: bits per byte there of a model before its first step.
         idle: whether no token tells what comes after it, as in random letters.
         token_seconds: that counting takes for a token.
@@ -115,7 +125,7 @@ class TextFacts:
     validation_bytes: int
     vocabulary: int
     counted: float
-    mixed: bool
+    counts: Mapping[str, Any]
     start: float
     idle: bool
     token_seconds: float
@@ -127,6 +137,11 @@ class TextFacts:
     piloted: float | None = None
     pilot_steps: int = 0
     pilot_seconds: float = 0.0
+
+    @property
+    def mixed(self) -> bool:
+        """Whether a context mixer counted."""
+        return self.counts["kind"] == "mixing"
 
     @property
     def bytes_per_token(self) -> float:
@@ -215,8 +230,8 @@ def readings(
     seconds: float = math.inf,
 ) -> list[Reading]:
     """Read a text as the family's recipes do, with the caller's own settings on top: as bytes where a context mixer
-    counts, which knows words by itself; as bytes and as byte pairs where n-grams do, since the mixer would take more
-    than its share of so many `seconds`.
+    counts, which knows words by itself, of so much of a long text as goes into its share of so many `seconds`; as bytes
+    and as byte pairs where n-grams do, for there is no compiler.
 
     The first is the one of which counting alone has fewer bits per byte, for with it models do better, too; pairs need
     fewer by `MARGIN`. A long text is read as pairs alone, if bytes would take too long. The datasets stay in the cache.
@@ -224,25 +239,32 @@ def readings(
     """
     began = time.monotonic()
 
-    def read(way: Mapping[str, Any], *, mixes: bool = True) -> tuple[Dataset, Recipe]:
-        recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=way, mixes=mixes), text, overrides)
+    def read(way: Mapping[str, Any], counts: Mapping[str, Any] | None = None) -> tuple[Dataset, Recipe]:
+        recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=way, counts=counts), text, overrides)
         return build_dataset(recipe, console), recipe
 
     first = read(BYTES)
-    if READING * first[0].train.bytes > MOST_MIXING * seconds:
-        first = read(BYTES, mixes=False)
     is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
+    if is_mixed and (most := read_in(seconds, first[0])) < first[0].train.bytes:
+        first = read(BYTES, counts_here(int(most)))
     if is_mixed or any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
         task_of(first[1]).count_ahead(*first)  # while one core reads
         return [counted(*first, BYTES)]
     if first[0].train.bytes <= LONG:  # both at once
         as_bytes = Meanwhile(lambda: counted(*first, BYTES))
-        found = [counted(*read(PAIRS, mixes=False), PAIRS), as_bytes.result()]
+        found = [counted(*read(PAIRS), PAIRS), as_bytes.result()]
     else:  # bytes take twice as long as pairs, and are unlikely to be better
-        found = [counted(*read(PAIRS, mixes=False), PAIRS)]
+        found = [counted(*read(PAIRS), PAIRS)]
         if 2 * (time.monotonic() - began) < seconds:
             found.append(counted(*first, BYTES))
     return sorted(found, key=lambda each: each.facts.counted * (1 + MARGIN * (each.facts.tokenizer is PAIRS)))
+
+
+def read_in(seconds: float, dataset: Dataset) -> float:
+    """Bytes of a training split that a context mixer reads, with so many seconds for reading, besides the held-out
+    ones."""
+    held_out = JUDGED_TWICE * dataset.validation.bytes + (dataset.test.bytes if dataset.test else 0)
+    return max(MOST_HEARD, MOST_MIXING * seconds / READING - held_out)
 
 
 def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> Reading:
@@ -274,7 +296,7 @@ def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> R
         validation_bytes=validation.bytes,
         vocabulary=vocabulary,
         counted=alone,
-        mixed=isinstance(counts, MixingCounts),
+        counts=recipe.model.counts.model_dump(exclude_unset=True),
         start=alone,
         idle=bits > (1 - TELLING) * unigrams,
         token_seconds=taken,
@@ -398,7 +420,7 @@ class Pilot:
 
     def __init__(self, read: Reading) -> None:
         keep_memory()
-        self.dataset, self.tokenizer, self.counts = read.dataset, read.facts.tokenizer, read.counts
+        self.dataset, self.counts, self.facts = read.dataset, read.counts, read.facts
         self.runtime, self.seconds = Runtime(torch.device("cpu"), "float32", 1), 0.0
         self._steps = 0
 
@@ -443,8 +465,15 @@ class Pilot:
         dataset, vocabulary = self.dataset, self.dataset.tokenizer.vocab_size
         passes = steps * SIZE.step_tokens / len(dataset.train.tokens)
         dropout = dropout_for(passes, parameters_of(SIZE, vocabulary) / len(dataset.train.tokens))
-        mixes = isinstance(self.counts, MixingCounts)
-        recipe = check(recipe_of(SIZE, steps=steps, dropout=dropout, tokenizer=self.tokenizer, mixes=mixes))
+        recipe = check(
+            recipe_of(
+                SIZE,
+                steps=steps,
+                dropout=dropout,
+                tokenizer=self.facts.tokenizer,
+                counts=self.facts.counts,
+            )
+        )
         self.recipe = evaluated_by(recipe, BEGIN)
         model = build_model(recipe.model, vocab_size=vocabulary, seed=recipe.seed)
         self.held_out = held_out_of(recipe, dataset)

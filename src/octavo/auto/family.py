@@ -86,11 +86,13 @@ N_GRAMS: Mapping[str, Any] = {"kind": "kneser-ney", "recent": RECENT}
 """What counts where a context mixer cannot."""
 
 
-def counts_here() -> Mapping[str, Any]:
-    """What counts beside the network: a context mixer, or n-grams where there is no kernel for one."""
+def counts_here(most: int | None = None) -> Mapping[str, Any]:
+    """What counts beside the network: a context mixer, of so many tokens at `most`, or n-grams where there is no kernel
+    for one."""
     from octavo.ngram.mixing import compiled
 
-    return {"kind": "mixing"} if compiled() else N_GRAMS
+    limit = {} if most is None else {"most": most}
+    return {"kind": "mixing", **limit} if compiled() else N_GRAMS
 
 
 def recipe_of(
@@ -100,10 +102,12 @@ def recipe_of(
     dropout: float = 0.0,
     tokenizer: Mapping[str, Any] = BYTES,
     vocabulary: int = 256,
-    mixes: bool = True,
+    counts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A recipe as plain data, without a text, with counts beside the model. `vocabulary`: tokens, as far as known;
-    `mixes`: whether there is time for a context mixer."""
+    """A recipe as plain data, without a text. `vocabulary`: tokens, as far as known; `counts`: what counts beside the
+    model; None: `counts_here`."""
+    counts = counts_here() if counts is None else counts
+    mixes = counts["kind"] == "mixing"
     return {
         "split": "files",
         "validation": 0.05,
@@ -124,7 +128,7 @@ def recipe_of(
             "feed_forward": {"kind": "relu2", "bias": False},
             "output_bias": False,
             "dropout": dropout,
-            "counts": dict(counts_here() if mixes else N_GRAMS),
+            "counts": dict(counts),
             "initialization": {"kind": "zero_output", "embedding_std": 0.1},
         },
         "training": {

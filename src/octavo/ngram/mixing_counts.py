@@ -23,7 +23,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from octavo.config.parts import register
+from octavo.config.parts import MOST, register
 from octavo.data.batches import held_out_end
 from octavo.errors import CorpusError
 from octavo.ngram.codes import CODE, MOST_SYMBOLS, UNITS, Codes
@@ -62,6 +62,9 @@ _held: WeakValueDictionary[tuple[bytes, bytes], Mixer] = WeakValueDictionary()
 class MixingCounts(CountedText):
     """A context mixer of the training text, which hears the network.
 
+    Args:
+        most: tokens that it reads at most, the last ones; None: all.
+
     Attributes:
         weights: by which predictions are mixed, as the mixer has them.
         read_on: a whole text in which the mixer has read on, the mixer after it, and what it heard there: what comes
@@ -76,9 +79,9 @@ class MixingCounts(CountedText):
     folds: Tensor
     weights: Tensor
 
-    def __init__(self, *, vocab_size: int, recent: int = 0) -> None:
+    def __init__(self, *, vocab_size: int, recent: int = 0, most: int | None = None) -> None:
         super().__init__(near=WINDOW, before=max(WINDOW, recent), vocab_size=vocab_size)
-        self.fewest = FEWEST
+        self.fewest, self.most = FEWEST, most
         self.recent = Recent(most=recent, vocab_size=vocab_size) if recent else None
         sizes = {"units": (vocab_size, 2), "lengths": (vocab_size,), "kinds": (UNITS,), "folds": (UNITS,)}
         for name, size in sizes.items():
@@ -109,7 +112,8 @@ class MixingCounts(CountedText):
                 remedy="Give more text, or set model.counts=none.",
             )
         in_order = tokens if held_out is None else np.concatenate((tokens[~held_out], tokens[held_out]))
-        _refuse_without_kernel(len(tokens))
+        in_order = in_order[-(self.most or len(in_order)) :]
+        _refuse_without_kernel(len(in_order))
         if self.vocab_size > MOST_SYMBOLS:
             raise CorpusError(
                 f"The vocabulary has {self.vocab_size:,} tokens; context mixing takes {MOST_SYMBOLS:,} at most.",
@@ -120,9 +124,9 @@ class MixingCounts(CountedText):
         for name in CODES:
             getattr(self, name).copy_(torch.from_numpy(getattr(codes, name)))
         self._count(torch.from_numpy(in_order.astype(np.int32)).to(self.tokens))
-        self._heard = 0 if held_out is None else min(MOST_HEARD, int(held_out.sum()), len(tokens) - 1)
+        self._heard = 0 if held_out is None else min(MOST_HEARD, int(held_out.sum()), len(in_order) - 1)
         if self._heard:
-            self._before = self.counted(in_order, end=len(tokens) - self._heard)
+            self._before = self.counted(in_order, end=len(in_order) - self._heard)
             self.is_stale = True
         if not learned:
             self._weigh(self._all.weights)
@@ -353,6 +357,9 @@ class MixingCountsConfig(CountsConfig):
     is worth; of a long text some 16,000 tokens."""
     recent: int = Field(2000, ge=0, le=MOST_RECENT)
     """Tokens of the text so far that are counted too where the mixer does not read on; 0: none."""
+    most: int | None = Field(None, ge=MOST_HEARD, le=MOST)
+    """Tokens that it reads at most, the last ones of the training text; empty: all of it. A million take some six
+    seconds."""
 
     @property
     def before(self) -> int:
@@ -374,9 +381,9 @@ class MixingCountsConfig(CountsConfig):
         """There are two: of what is read before the network is heard, and of all; and a copy of the first for as long
         as it is heard."""
         native = compiled()
-        units = len(tokens) * (1 if vocab_size <= UNITS else 2)
+        units = min(len(tokens), self.most or len(tokens)) * (1 if vocab_size <= UNITS else 2)
         return 0 if native is None else 3 * native.mixing_bytes(units)
 
     def build(self, *, width: int, vocab_size: int) -> Counts:
         """The module."""
-        return MixingCounts(vocab_size=vocab_size, recent=self.recent)
+        return MixingCounts(vocab_size=vocab_size, recent=self.recent, most=self.most)

@@ -30,6 +30,7 @@ from octavo.auto.choose import (
 from octavo.auto.family import (
     FEWEST_JUDGED,
     MOST_JUDGED,
+    N_GRAMS,
     PAIRS,
     SIZES,
     Size,
@@ -76,8 +77,8 @@ def test_a_large_vocabulary_takes_longer_to_judge() -> None:
 
 
 def test_all_looks_together_take_a_twentieth_of_a_short_training() -> None:
-    for mixed, share in ((False, 1 / 3), (True, 1)):
-        long = replace(FACTS, validation_tokens=10**6, mixed=mixed)
+    for counts, share in ((N_GRAMS, 1 / 3), ({"kind": "mixing"}, 1)):
+        long = replace(FACTS, validation_tokens=10**6, counts=counts)
         for one in choices(long, SPEEDS, 3000, made_up()):
             each = one.recipe()["evaluation"]["tokens"]
             learned = one.steps * one.size.step_tokens
@@ -233,11 +234,11 @@ def test_what_the_text_is_read_as_is_in_the_recipe_with_its_reason() -> None:
     assert recipe.tokenizer.kind == "bpe" and recipe.expected_vocabulary == 1900
     said = reasons(best, [], pairs, 60, made_up())["tokenizer"]
     assert said.startswith("byte pairs (1,900 tokens of 4.0 bytes)") and "bytes or characters 2.200" in said
-    for mixed, why in (
-        (False, "no time to try bytes or characters."),
-        (True, "which knows words by itself."),
+    for counts, why in (
+        (N_GRAMS, "no time to try bytes or characters."),
+        ({"kind": "mixing"}, "which knows words by itself."),
     ):
-        alone = replace(pairs, others={}, mixed=mixed)
+        alone = replace(pairs, others={}, counts=counts)
         assert reasons(best, [], alone, 60, made_up())["tokenizer"].endswith(why)
 
 
@@ -333,7 +334,7 @@ def test_of_random_letters_nothing_is_promised_beyond_counting() -> None:
     said = reasons(found[0], [], noise, 60, made_up())["model.counts"]
     assert "a context mixer that reads on has 2.300 bits per byte" in said
     assert said.endswith("so there is next to nothing to learn.")
-    without = reasons(found[0], [], replace(FACTS, mixed=False), 60, made_up())["model.counts"]
+    without = reasons(found[0], [], replace(FACTS, counts=N_GRAMS), 60, made_up())["model.counts"]
     assert "the best n-gram and what the text has said so far have 2.300 bits per byte" in without
 
 

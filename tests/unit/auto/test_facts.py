@@ -26,13 +26,14 @@ from octavo.auto.facts import (
     with_pilot,
 )
 from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
-from octavo.config import Recipe
+from octavo.config import Recipe, check
 from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
 from octavo.ngram.codes import Codes
 from octavo.ngram.kneser_ney import KneserNey
 from octavo.ngram.mixing import READING, ContextMixing, compiled
+from octavo.ngram.mixing_counts import MOST_HEARD, MixingCounts, MixingCountsConfig
 from octavo.run.data import build_dataset, held_out_of
 from octavo.run.settings import resolve
 from octavo.run.train import train
@@ -249,16 +250,29 @@ def test_a_text_is_read_as_what_counting_predicts_better(
 
 
 @pytest.mark.skipif(compiled() is None, reason="there is no kernel of a context mixer here")
-def test_a_text_that_a_mixer_cannot_read_in_time_is_counted_by_ngrams(
+def test_of_a_text_that_a_mixer_cannot_read_in_time_it_reads_the_last_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
-    text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
-    train = facts.readings(text, (), QUIET)[0].dataset.train.bytes
-    enough = READING * train / facts.MOST_MIXING
-    for seconds, kind in ((1.1 * enough, "mixing"), (0.9 * enough, "kneser-ney")):
-        for found in facts.readings(text, (), QUIET, seconds=seconds):
-            assert found.recipe.model.counts.kind == kind and found.facts.mixed == (kind == "mixing")
+    text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(2000)))
+    (whole,) = facts.readings(text, (), QUIET)
+    train = whole.dataset.train.bytes
+    assert isinstance(whole.counts, MixingCounts) and len(whole.counts.tokens) == train
+    held_out = facts.JUDGED_TWICE * whole.dataset.validation.bytes + whole.dataset.test.bytes
+    enough = READING * (train + held_out) / facts.MOST_MIXING
+    for seconds in (1.01 * enough, 0.9 * enough, 0.01 * enough):
+        (found,) = facts.readings(text, (), QUIET, seconds=seconds)
+        counted = found.facts.counts
+        assert counted["kind"] == "mixing" and isinstance(found.counts, MixingCounts)
+        assert len(found.counts.tokens) == counted.get("most", train)
+        if seconds > enough:
+            assert "most" not in counted and found.facts.counted == whole.facts.counted
+        else:
+            read = facts.MOST_MIXING * seconds / READING
+            assert counted["most"] == pytest.approx(max(read - held_out, MOST_HEARD), abs=1)
+            recipe = check(recipe_of(SIZES[0], steps=1, counts=counted))
+            assert isinstance(recipe.model.counts, MixingCountsConfig)
+            assert recipe.model.counts.most == counted["most"]
 
 
 def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,6 +300,7 @@ def test_short_texts_are_read_in_both_ways_and_long_ones_as_pairs_when_the_time_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
     path = written(tmp_path, "the cat saw a dog, and the dog saw no cat.\n" * 300)
     found = survey(path, (), QUIET, seconds=0)
     assert found.others.keys() == {"byte", "bpe"} - {found.tokenizer["kind"]}

@@ -23,7 +23,7 @@ from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
 from octavo.ngram import mixing_counts, mixture
 from octavo.ngram.mixing import ContextMixing, compiled
-from octavo.ngram.mixing_counts import MixingCounts
+from octavo.ngram.mixing_counts import MixingCounts, MixingCountsConfig
 from octavo.ngram.mixture import tables_of
 from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
 from octavo.training.objective import NEXT_TOKEN
@@ -235,6 +235,26 @@ def test_n_grams_for_drafts_are_counted_once(monkeypatch: pytest.MonkeyPatch) ->
     counts.take_text(text(seed=9), None, spelt=lambda: "abcdef.")
     counts.ngrams()
     assert len(counted) == 2
+
+
+def test_of_a_long_text_it_reads_the_last_part_as_if_that_were_all() -> None:
+    """What is held out from the network, which is read last, is in it."""
+    given, most = inputs(), 500
+    limited = MixingCounts(vocab_size=V, most=most)
+    limited.take_text(text(), held(), spelt=lambda: "abcdef.")
+    whole = MixingCounts(vocab_size=V)
+    part, there = np.concatenate((text()[~held()], text()[held()]))[-most:], np.arange(most) >= most - 100
+    whole.take_text(part, there, spelt=lambda: "abcdef.")
+    for counts in (limited, whole):
+        counts.hear(said, T)
+    assert limited.tokens.tolist() == part.tolist()
+    assert torch.equal(limited.eval()(*given), whole.eval()(*given))
+    longer = MixingCounts(vocab_size=V, most=2000)
+    longer.take_text(text(), held(), spelt=lambda: "abcdef.")
+    assert len(longer.tokens) == 900
+    config = MixingCountsConfig(most=mixing_counts.MOST_HEARD)
+    few, many = (np.zeros(tokens, np.int32) for tokens in (mixing_counts.MOST_HEARD, 1_000_000))
+    assert config.table_bytes(many, vocab_size=V) == config.table_bytes(few, vocab_size=V)
 
 
 def test_another_text_is_another_mixer() -> None:
