@@ -658,7 +658,7 @@ def run(
 def missing(given: argparse.Namespace, rows: list[Row]) -> None:
     """Run what the file lacks."""
     size = family.SIZES[given.size]
-    names = given.changes or list(CHANGES)
+    names = list(CHANGES) if given.changes is None else given.changes
     for name in ("baseline", *names):
         change = CHANGES.get(name, BASE)
         known = [row["ratio"] for row in rows if row["change"] == name and row["size"] == given.size]

@@ -189,6 +189,32 @@ def test_the_choice_is_a_recipe_that_can_be_kept(octavo: Octavo, tmp_path: Path)
     assert done.code == 0, done.err
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        pytest.param(b"All work and no play makes Jack a dull boy.\n" * 3000, 0, 0.1, id="one line"),
+        # Of 8 bits a character, which takes a byte and a half of UTF-8.
+        pytest.param(np.random.default_rng(0).bytes(150_000), 5.3, 5.4, id="random bytes"),
+    ],
+)
+def test_texts_of_which_nothing_or_everything_is_known(
+    octavo: Octavo, tmp_path: Path, text: bytes, least: float, most: float
+) -> None:
+    (tmp_path / "odd.txt").write_bytes(text)
+    settings = ("corpus.encoding=latin-1", "sampling.tokens=20")
+    command = ("train", "--text", tmp_path / "odd.txt", "--minutes", "0.35", "--out", tmp_path / "run", *settings)
+    done = octavo(*command)
+    assert done.code == 0, done.err
+    assert least <= json.loads(RunFolder(tmp_path / "run").evaluation.read_text())["bits_per_byte"] <= most
+
+
+def test_a_text_that_is_too_short_or_too_long_for_the_minutes(octavo: Octavo, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("A text of 200 letters. " * 9)
+    done = octavo("train", "--text", tmp_path / "short.txt", "--minutes", "0.35")
+    assert done.code == 2 and "too short" in done.err, done.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
