@@ -321,7 +321,7 @@ def dropping(rate: float) -> Callable[[GPT], None]:
         last = len(model.blocks) - 1
         model.blocks = nn.ModuleList(
             [Dropped(block, rate * i / max(1, last)) for i, block in enumerate(model.blocks)]
-        )  # pyrefly: ignore
+        )
 
     return build
 
@@ -332,7 +332,7 @@ def dropping(rate: float) -> Callable[[GPT], None]:
 def looking_further(model: GPT) -> None:
     """A model with a second view for the token after the next."""
     width = model.blocks[0].attention.qkv.in_features
-    model.further = zeros(width, width)  # pyrefly: ignore
+    model.further = zeros(width, width)
 
 
 def two_ahead(model: GPT, inputs: Tensor, targets: Tensor, done: float) -> Tensor:
