@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,7 @@ COUNTS: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
 def counting(kind: str, **options: Any) -> tuple[GPT, dict[str, Any], dict[str, np.ndarray]]:
     return made(f"model.counts={json.dumps(COUNTS[kind] | options)}")
 
