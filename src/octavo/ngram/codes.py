@@ -61,9 +61,8 @@ def refuse_codes(
     if not ((lengths == 1) | (lengths == 2)).all():
         raise ValueError("lengths must be 1 or 2")
     first, two = units[:, 0].astype(np.int64), lengths == 2
-    whole = np.sort(
-        first << 9 | np.where(two, units[:, 1].astype(np.int64) << 1 | 1, 0)
-    )  # sooner than np.unique
+    # Sorted, for np.unique would import numpy.ma.
+    whole = np.sort(first << 9 | np.where(two, units[:, 1].astype(np.int64) << 1 | 1, 0))
     if (whole[1:] == whole[:-1]).any() or np.bincount(first[two], minlength=UNITS)[first[~two]].any():
         raise ValueError("units must be a code of its own for each token, of which none begins another")
 
