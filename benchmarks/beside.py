@@ -46,8 +46,7 @@ from octavo.data import Dataset
 from octavo.data.batch import Batch
 from octavo.data.store import TOKENIZER
 from octavo.model.base import build_model
-from octavo.ngram.kneser_ney import KneserNey, best_order
-from octavo.ngram.mixture import tables_of
+from octavo.ngram.kneser_ney import KneserNey, best_order, tables_of
 from octavo.run.data import build_dataset
 from octavo.run.evaluate import evaluate_split
 from octavo.run.folder import RunFolder

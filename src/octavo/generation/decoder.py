@@ -128,7 +128,7 @@ class Decoder(ABC):
             return self.read_each(span)
         with self._said.apart():
             logs = self.read_each(span)
-        mixed = logs.clone()
+        mixed = logs.copy() if isinstance(logs, np.ndarray) else logs.clone()
         for place, token in enumerate(ids):
             self._said.take(slot, [token])
             mixed[place] = self._said.mix(logs[place : place + 1], [(slot, 0)])[0]

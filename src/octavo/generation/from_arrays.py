@@ -7,13 +7,17 @@ left to them: `NotKnown`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from octavo.config.limits import MOST
-from octavo.generation.network import KINDS, Layer, Matrix, Network, Norm
+from octavo.generation.network import KINDS, Counted, Layer, Matrix, Network, Norm
 from octavo.model.angles import turned_of, turns, waves
+
+if TYPE_CHECKING:
+    from octavo.ngram.recent import Gate
 
 SETTINGS = frozenset(
     "kind layers width heads kv_heads head_width context input output positions ngrams counts norm norm_place "
@@ -24,7 +28,7 @@ SETTINGS = frozenset(
 PARTS: Mapping[str, Mapping[str, str]] = {
     "input": {"tokens": ""},
     "output": {"tokens": ""},
-    "counts": {"none": ""},
+    "counts": {"none": "", "mixing": "share recent most", "kneser-ney": "orders hidden share recent"},
     "ngrams": {"none": "", "hashed": "longest buckets"},
     "positions": {"none": "", "learned": "", "sinusoidal": "base", "rotary": "base share"},
     "norm": {"none": "", "layer": "eps bias", "plain": "eps", "rms": "eps scale"},
@@ -43,10 +47,16 @@ class _Weights:
     def __init__(self, weights: Mapping[str, np.ndarray]) -> None:
         self._left = dict(weights)
 
+    def unchecked(self, name: str) -> np.ndarray:
+        """Of any kind and shape."""
+        if (found := self._left.pop(name, None)) is None:
+            raise NotKnown(name)
+        return found
+
     def take(self, name: str, *shape: int) -> np.ndarray:
         """-1 in the shape: any number."""
-        found = self._left.pop(name, None)
-        if found is None or found.dtype != np.float32 or found.ndim != len(shape):
+        found = self.unchecked(name)
+        if found.dtype != np.float32 or found.ndim != len(shape):
             raise NotKnown(name)
         if any(size not in (-1, own) for size, own in zip(shape, found.shape, strict=True)):
             raise NotKnown(name)
@@ -91,6 +101,7 @@ def network_from(model: Mapping[str, Any], weights: Mapping[str, np.ndarray], *,
         head = Matrix(taken.take("lm_head.weight", vocab_size, width))
     if model["head_bias"]:
         head = Matrix(head.weight, taken.take("lm_head.bias", vocab_size))
+    head, counts = _counted(taken, model["counts"], head)
     before, buckets, table = _ngrams(taken, model["ngrams"], width)
     positions = _added(taken, model["positions"], model["context"], width)
     cosines, sines = _turned(model["positions"], model["context"], head_width)
@@ -123,6 +134,7 @@ def network_from(model: Mapping[str, Any], weights: Mapping[str, np.ndarray], *,
         positions=positions,
         cosines=cosines,
         sines=sines,
+        counts=counts,
     )
     taken.refuse_rest()
     return network
@@ -169,6 +181,85 @@ def _layer(
         q_scale=scales[0],
         k_scale=scales[1],
     )
+
+
+def _counted(taken: _Weights, options: Mapping[str, Any], head: Matrix) -> tuple[Matrix, Counted | None]:
+    """What is counted of the text that comes with the weights; and the head, with what a gate takes from it."""
+    if options["kind"] == "none":
+        return head, None
+    make = _mixing if options["kind"] == "mixing" else _kneser_ney
+    return make(taken, options, head)
+
+
+def _mixing(taken: _Weights, options: Mapping[str, Any], head: Matrix) -> tuple[Matrix, Counted]:
+    from octavo.generation.counts import Heard
+    from octavo.ngram.codes import CODES, Codes, refuse_codes
+    from octavo.ngram.mixing import FEWEST, ContextMixing, ngrams_beside
+    from octavo.ngram.slow_mixing import WEIGHTS
+
+    size = len(head.weight)
+    tokens = _text(taken, fewest=FEWEST, vocab_size=size)
+    saved = [taken.unchecked(f"counts.{name}") for name in CODES]
+    refuse_codes(*saved, vocab_size=size)
+    weights = taken.take("counts.weights", WEIGHTS)
+
+    @cache
+    def heard() -> Heard:
+        codes = Codes(*saved, counts=np.bincount(tokens, minlength=size))
+        mixer = ContextMixing(codes, capacity=codes.taken_by(tokens))
+        mixer.read(tokens)
+        return Heard(mixer.weighing(weights))
+
+    recent = _recent(taken, options, size)
+    return head, Counted(lambda _: heard(), lambda: ngrams_beside(tokens, vocab_size=size), recent)
+
+
+def _kneser_ney(taken: _Weights, options: Mapping[str, Any], head: Matrix) -> tuple[Matrix, Counted]:
+    from octavo.generation.counts import GatedMixture, with_state
+    from octavo.ngram.kernel import MOST_HIDDEN, MOST_ORDERS
+    from octavo.ngram.kneser_ney import tables_of_text
+
+    size, width = head.weight.shape
+    orders = _whole(options, "orders", 2, MOST_ORDERS)
+    hidden = _whole(options, "hidden", 1, MOST_HIDDEN)
+    tokens = _text(taken, fewest=2 * orders, vocab_size=size).astype(np.int32)
+    from_state = taken.take("counts.from_state.weight", hidden, width)
+    from_known = taken.matrix("counts.from_known", hidden, 2 * orders, bias=True)
+    out = taken.matrix("counts.out", orders + 1, hidden, bias=True)
+    tables = cache(partial(tables_of_text, tokens, vocab_size=size, orders=orders))
+    counted = Counted(
+        lambda precision: GatedMixture(tables(), from_known, out, precision),
+        tables,
+        _recent(taken, options, size),
+    )
+    return with_state(head, from_state), counted
+
+
+def _whole(options: Mapping[str, Any], name: str, least: int, most: int) -> int:
+    """What a setting says that sizes depend on."""
+    value = options[name]
+    if type(value) is not int or not least <= value <= most:
+        raise NotKnown(name)
+    return value
+
+
+def _text(taken: _Weights, *, fewest: int, vocab_size: int) -> np.ndarray:
+    from octavo.ngram.kernel import refuse_text
+
+    tokens = taken.unchecked("counts.tokens")
+    refuse_text(tokens, fewest=fewest, vocab_size=vocab_size)
+    if not len(tokens):
+        raise NotKnown("counts.tokens")
+    return tokens
+
+
+def _recent(taken: _Weights, options: Mapping[str, Any], vocab_size: int) -> Gate | None:
+    from octavo.ngram.recent import FEATURES, HIDDEN, MOST_RECENT, Gate
+
+    if not (most := _whole(options, "recent", 0, MOST_RECENT)):
+        return None
+    into = taken.take("counts.recent.into", HIDDEN, FEATURES + 1)
+    return Gate(into, taken.take("counts.recent.onto", 1, HIDDEN + 1), most=most, vocab_size=vocab_size)
 
 
 def _ngrams(taken: _Weights, options: Mapping[str, Any], width: int) -> tuple[int, int, np.ndarray | None]:

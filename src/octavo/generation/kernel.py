@@ -12,7 +12,7 @@ import math
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -82,14 +82,6 @@ def checked(native: ctypes.CDLL) -> None:
     for name, struct in structs.items():
         there = ctypes.c_size_t.in_dll(native, f"{name}_size").value
         assert there == ctypes.sizeof(struct), f"{name}: {there} bytes in C, {ctypes.sizeof(struct)} here"
-
-
-class Mixture(Protocol):
-    """Counts beside a network that the kernel decodes."""
-
-    def __call__(self, logits: np.ndarray, text: np.ndarray, spans: Sequence[Span]) -> np.ndarray:
-        """(n, V) logits from those of the network's head after each of the spans of a text (slots, T)."""
-        ...
 
 
 # Weights as the kernel reads them.
@@ -195,7 +187,6 @@ class KernelDecoder(Decoder):
         precision: Precision = "float32",
         window: Window = "slide",
         network: Network | None = None,
-        mixture: Mixture | None = None,
     ) -> None:
         super().__init__(model, slots=slots, precision=precision, window=window)
         native = compiled()
@@ -207,7 +198,7 @@ class KernelDecoder(Decoder):
         self._together = slots * max(1, ITEMS // slots)
         self._crew = Crew(threads(), weights=weights_of(described), slots=slots)
         self._threads = self._crew.most(slots)
-        self._mixture = mixture
+        self._mixture = None if described.counts is None else described.counts.mixture(precision)
         self._outputs = len(described.head.weight)
         # What the kernel points to, which must stay.
         self._held: list[np.ndarray] = []

@@ -88,6 +88,7 @@ def opened(path: Path, checkpoint: str, options: SamplingOptions) -> LightRun | 
         TypeError,
         AttributeError,
         ArithmeticError,
+        MemoryError,
     ):
         return None
 

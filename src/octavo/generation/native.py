@@ -7,7 +7,6 @@ V vocabulary.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import MutableMapping, Sequence
 
 import numpy as np
@@ -16,10 +15,10 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from octavo.config.limits import MOST
+from octavo.generation.counts import GatedMixture, Heard, with_state
 from octavo.generation.decoder import Span
-from octavo.generation.int8 import in_bytes
-from octavo.generation.kernel import KernelDecoder, Packed, compiled, padded
-from octavo.generation.network import KINDS, Layer, Matrix, Network, Norm
+from octavo.generation.kernel import KernelDecoder, Packed, compiled
+from octavo.generation.network import KINDS, Counted, Layer, Matrix, Network, Norm
 from octavo.generation.sampling import Precision, Window
 from octavo.model.attention import Attention, ExplicitAttend, FusedAttend
 from octavo.model.base import LanguageModel
@@ -30,11 +29,9 @@ from octavo.model.grid import GridPositions, GridRotary
 from octavo.model.inputs import HashedNGrams, NGrams
 from octavo.model.norms import RootMeanSquareNorm
 from octavo.model.positions import LearnedPositions, Positions, RotaryPositions, SinusoidalPositions
-from octavo.ngram.kernel import GateStruct
-from octavo.ngram.mixing import ContextMixing
+from octavo.ngram.gate import Recent
 from octavo.ngram.mixing_counts import MixingCounts
 from octavo.ngram.mixture import Counts, KneserNeyCounts
-from octavo.ngram.recent import Recent
 
 # Which modules and options the kernel knows.
 
@@ -123,8 +120,8 @@ def kind_of(layer: nn.Module | None) -> str | None:
 # A model's modules as the kernel reads them.
 
 
-def network_of(model: GPT, head: Matrix | None = None) -> Network:
-    """All that `knows` allows; `head` in the place of the model's own."""
+def network_of(model: GPT) -> Network:
+    """All that `knows` allows."""
     first = model.blocks[0]
     heads, kind = first.attention.described(), kind_of(first.feed_forward)
     assert kind is not None, "see `fits`"
@@ -146,14 +143,32 @@ def network_of(model: GPT, head: Matrix | None = None) -> Network:
         embedding_norm=_norm(model.embedding_norm),
         layers=[_layer(block) for block in model.blocks],
         norm=_norm(model.norm),
-        head=head or _matrix(model.lm_head),
+        head=_head(model),
         before=ngrams.before,
         buckets=getattr(ngrams, "buckets", 0),
         ngrams=_maybe(getattr(ngrams, "weight", None)),
         positions=_maybe(getattr(positions, "weight", getattr(positions, "table", None))),
         cosines=_maybe(getattr(positions, "cos", None)),
         sines=_maybe(getattr(positions, "sin", None)),
+        counts=_counted(model.counts),
     )
+
+
+def _head(model: GPT) -> Matrix:
+    own, counts = _matrix(model.lm_head), model.counts
+    if isinstance(counts, KneserNeyCounts) and counts.has_text:
+        return with_state(own, _numbers(counts.from_state.weight))
+    return own
+
+
+def _counted(counts: Counts) -> Counted | None:
+    if not isinstance(counts, KneserNeyCounts | MixingCounts) or not counts.has_text:
+        return None
+    recent = None if counts.recent is None else counts.recent.gate()
+    if isinstance(counts, MixingCounts):
+        return Counted(lambda precision: Heard(counts.tables), counts.ngrams, recent)
+    gate = (_matrix(counts.from_known), _matrix(counts.out))
+    return Counted(lambda precision: GatedMixture(counts.tables, *gate, precision), counts.ngrams, recent)
 
 
 def _layer(block: Block) -> Layer:
@@ -189,75 +204,6 @@ def _numbers(tensor: Tensor) -> np.ndarray:
     return tensor.detach().float().contiguous().numpy()
 
 
-# Counts beside a network that the kernel decodes: what the gate takes from the network's last state comes out of the
-# same product as the logits, and a context mixer takes the logits; the rest is a call of counting.c, or of mixing.c.
-# The twins are `ngram.mixture.KneserNeyCounts` and `ngram.mixing_counts.MixingCounts`.
-
-
-class Counted(ABC):
-    """What is counted, as the kernels read it."""
-
-    @abstractmethod
-    def head(self, model: GPT) -> Matrix:
-        """What gives the logits, and below them what else is asked of the network's state."""
-
-    @abstractmethod
-    def __call__(self, logits: np.ndarray, text: np.ndarray, spans: Sequence[Span]) -> np.ndarray:
-        """(n, V) logits from those of `head` after each of the spans of a text (slots, T)."""
-
-    @staticmethod
-    def of(model: GPT, precision: Precision) -> Counted | None:
-        """That of a model, if it has one."""
-        counts = model.counts
-        if isinstance(counts, KneserNeyCounts) and counts.has_text:
-            return GatedMixture(counts, precision)
-        return Heard(counts.tables) if isinstance(counts, MixingCounts) and counts.has_text else None
-
-
-class GatedMixture(Counted):
-    """Tables of n-grams, and the gate."""
-
-    def __init__(self, counts: KneserNeyCounts, precision: Precision) -> None:
-        self._tables, self._counts = counts.tables, counts
-        known, out = counts.from_known, counts.out
-        weights = [_rounded(_numbers(layer.weight), precision) for layer in (known, out)]
-        self._held = [weights[0], _numbers(known.bias), weights[1], _numbers(out.bias)]
-        self._gate = GateStruct(counts.from_state.out_features, *(each.ctypes.data for each in self._held))
-
-    def head(self, model: GPT) -> Matrix:
-        own, more = _matrix(model.lm_head), _numbers(self._counts.from_state.weight)
-        bias = None if own.bias is None else padded(own.bias, len(more))
-        return Matrix(np.concatenate((own.weight, more)), bias)
-
-    def __call__(self, logits: np.ndarray, text: np.ndarray, spans: Sequence[Span]) -> np.ndarray:
-        mixed = np.empty((len(logits), self._counts.vocab_size), np.float32)
-        self._tables.predict_gated(self._gate, text, np.array(spans, dtype=np.int32), logits, mixed)
-        return mixed
-
-
-class Heard(Counted):
-    """A context mixer, which hears the network."""
-
-    def __init__(self, mixer: ContextMixing) -> None:
-        self._mixer = mixer
-
-    def head(self, model: GPT) -> Matrix:
-        return _matrix(model.lm_head)
-
-    def __call__(self, logits: np.ndarray, text: np.ndarray, spans: Sequence[Span]) -> np.ndarray:
-        where = np.array(spans, dtype=np.int64)
-        row = where[:, 0] * text.shape[1]
-        flat = np.stack((row, row + where[:, 2]), axis=1)  # all that stands there, and not the new ids alone
-        return self._mixer.predict(text.ravel(), flat, logits)
-
-
-def _rounded(weight: np.ndarray, precision: Precision) -> np.ndarray:
-    if precision != "int8":
-        return weight
-    whole, scales = in_bytes(weight)
-    return whole * scales[:, None]
-
-
 _PACKED: MutableMapping[Tensor, tuple[tuple[object, ...], Packed]] = WeakTensorKeyDictionary()
 """Matrices as the kernel reads them, after the state of the weights at that time, for as long as the weights live."""
 
@@ -269,10 +215,8 @@ class NativeDecoder(KernelDecoder):
         self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
         assert isinstance(model, GPT), "see `fits`"
-        mixture = Counted.of(model, precision)
-        network = network_of(model, None if mixture is None else mixture.head(model))
         options = {"slots": slots, "precision": precision, "window": window}
-        super().__init__(model, **options, network=network, mixture=mixture)
+        super().__init__(model, **options, network=network_of(model))
 
     @staticmethod
     def fits(model: LanguageModel) -> bool:

@@ -6,10 +6,16 @@ C width, D head width, T context, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from octavo.generation.sampling import Precision
+    from octavo.ngram.kernel import Tables
+    from octavo.ngram.recent import Gate
 
 KINDS = ("none", "relu", "gelu", "gelu_tanh", "relu2", "swiglu")
 """Feed-forward layers, as decode.c numbers them."""
@@ -54,6 +60,32 @@ class Layer:
     k_scale: np.ndarray | None = None
 
 
+class Mixture(Protocol):
+    """What mixes counts in."""
+
+    def __call__(
+        self, logits: np.ndarray, text: np.ndarray, spans: Sequence[tuple[int, int, int]]
+    ) -> np.ndarray:
+        """(n, V) logits from those of the network's head after each of the spans of a text (slots, T); see
+        `decoder.Span`."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What is counted beside a network.
+
+    Attributes:
+        mixture: gives it for a precision; the training text is counted when it is asked for.
+        ngrams: gives those of the training text, from which texts are drafted.
+        recent: what a text has said so far, if that is counted.
+    """
+
+    mixture: Callable[[Precision], Mixture]
+    ngrams: Callable[[], Tables | None]
+    recent: Gate | None
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """A whole GPT. All blocks have the same options.
@@ -64,6 +96,7 @@ class Network:
         before: tokens before a position that its vector depends on, by a table `ngrams` of `buckets` rows for each.
         positions: (T, C) added to the embeddings.
         cosines, sines: (T, R/2) of the angles that queries and keys are turned by.
+        counts: what is counted beside it. Below the head's V rows stand those that its gate takes.
     """
 
     vocab_size: int
@@ -89,6 +122,7 @@ class Network:
     positions: np.ndarray | None = None
     cosines: np.ndarray | None = None
     sines: np.ndarray | None = None
+    counts: Counted | None = None
 
     @property
     def cache_numbers(self) -> int:

@@ -23,9 +23,8 @@ from octavo.model.config import GPTConfig
 from octavo.model.positions import RotaryPositions
 from octavo.ngram.codes import Codes
 from octavo.ngram.kernel import rank_pairs
-from octavo.ngram.kneser_ney import KneserNey
+from octavo.ngram.kneser_ney import KneserNey, tables_of
 from octavo.ngram.mixing import context_mixing
-from octavo.ngram.mixture import tables_of
 from octavo.ngram.recent import Texts
 from octavo.util.kernels import twins
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from octavo.ngram.recent import Recent, Texts, compiled, recent_apart
+from octavo.ngram.recent import Gate, Texts, compiled, recent_apart
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from octavo.ngram.gate import Recent
 
 
 class Said:
     """The texts, and the gate as it is now."""
 
-    def __init__(self, recent: Recent, slots: int, *, ahead: int) -> None:
+    def __init__(self, recent: Recent | Gate, slots: int, *, ahead: int) -> None:
         self._recent, self._most = recent, recent.most
         self._kept = recent.most + ahead  # which may be taken back
         self._text = np.zeros((slots, 2 * self._kept), np.int32)
         self._lengths = [0] * slots
-        self._gate, self._held = recent.gate()
+        self._gate = recent if isinstance(recent, Gate) else recent.gate()
 
     def take(self, slot: int, ids: Sequence[int]) -> None:
         """Count a token that a text goes on with."""
@@ -51,16 +55,20 @@ class Said:
         """Within the context models mix nothing in themselves."""
         return recent_apart()
 
-    @torch.no_grad()
-    def mix(self, logs: Tensor, places: Sequence[tuple[int, int]]) -> Tensor:
+    def mix(self, logs: np.ndarray | Tensor, places: Sequence[tuple[int, int]]) -> np.ndarray | Tensor:
         """Mix into the model's log-probabilities (n, V). `places`: of each row the slot, and how many last tokens
         to leave out."""
         slots, without = np.array(places).T
         ends = np.array(self._lengths)[slots] - without
         spans = np.stack((slots, np.maximum(0, ends - self._most), ends), axis=1)
         texts = Texts(self._text, spans, vocab_size=self._recent.vocab_size)
+        if isinstance(logs, np.ndarray):
+            mixed = logs.copy()
+            texts.predict(self._gate, mixed)
+            return mixed
         if compiled() is not None and logs.device.type == "cpu":
-            mixed = logs.clone(memory_format=torch.contiguous_format)
+            mixed = logs.contiguous().clone()
             texts.predict(self._gate, mixed.numpy())
             return mixed
+        assert not isinstance(self._recent, Gate), "arrays come from the kernel alone"
         return self._recent(logs.exp(), texts).log()

@@ -34,6 +34,8 @@ BRANCH = np.dtype(
     ]
 )
 """`Branch` of mixing.c."""
+CODES = ("units", "lengths", "kinds", "folds")
+"""What a checkpoint has of `Codes`; the rest comes from its text."""
 UNSEEN = 0.1
 """How often a symbol that the text has not counts as had, where symbols share by how often it has them."""
 
@@ -46,6 +48,23 @@ def kind_of(text: str) -> int:
     if first.isalpha():
         return UPPER if first.isupper() else LOWER
     return DIGIT if first.isdigit() else CONTROL if first < " " else OTHER
+
+
+def refuse_codes(
+    units: np.ndarray, lengths: np.ndarray, kinds: np.ndarray, folds: np.ndarray, *, vocab_size: int
+) -> None:
+    """Raise ValueError for codes of a checkpoint that the kernel cannot trust; see `Codes`."""
+    shapes = ((vocab_size, 2), (vocab_size,), (UNITS,), (UNITS,))
+    found = (units, lengths, kinds, folds)
+    if any(each.dtype != np.uint8 or each.shape != shape for each, shape in zip(found, shapes, strict=True)):
+        raise ValueError(f"{', '.join(CODES)} must be numbers of 8 bits, for {vocab_size} tokens")
+    if not ((lengths == 1) | (lengths == 2)).all():
+        raise ValueError("lengths must be 1 or 2")
+    first, two = units[:, 0].astype(np.int64), lengths == 2
+    # Sorted, for np.unique would import numpy.ma.
+    whole = np.sort(first << 9 | np.where(two, units[:, 1].astype(np.int64) << 1 | 1, 0))
+    if (whole[1:] == whole[:-1]).any() or np.bincount(first[two], minlength=UNITS)[first[~two]].any():
+        raise ValueError("units must be a code of its own for each token, of which none begins another")
 
 
 @dataclass(frozen=True)
@@ -106,6 +125,10 @@ class Codes:
     def size(self) -> int:
         """V."""
         return len(self.units)
+
+    def taken_by(self, tokens: np.ndarray) -> int:
+        """How many units tokens (N,) take."""
+        return int(self.lengths[tokens].sum(dtype=np.int64))
 
     @cached_property
     def symbols(self) -> np.ndarray:

@@ -1,10 +1,11 @@
-"""The gate over counts before the first step: what counting alone makes of text that was held out from it.
+"""The gates over counts, and how they begin: by what counting alone makes of text that was held out from it.
 
-N held-out tokens, K orders, H hidden units.
+N tokens, K orders, H hidden units, V vocabulary, F features.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Self
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from octavo.ngram.kernel import Tables
 from octavo.ngram.kneser_ney import KneserNey
-from octavo.ngram.recent import Recent, Texts, gated
+from octavo.ngram.recent import FEATURES, HIDDEN, Gate, Texts
 
 ROUNDS = 60
 """Of expectation–maximization."""
@@ -29,10 +30,89 @@ EVIDENCE = 2.0
 """Standard errors by which what a text has said has to help at its end. Of 48 texts of random symbols three had more;
 of prose, code and tunes of 6 kB and more all have 3 to 25, and of those of 500 to 4,000 bytes that have less, what was
 said helped none on the average."""
+SHARE = 0.02
+"""That what was said begins with where nothing is known."""
+MOST_SHARE = 1 - 1e-4
+"""However sure its gate is, a token that the text has not had keeps a chance."""
 NOTHING = 1e-6
 """Its share where it does not help."""
 LEVEL = 0.1
 """How hard the orders' weights are held at what they have in all, so that the network keeps its share."""
+
+
+class Recent(nn.Module):
+    """The gate: what share a prediction has from what the text has said so far.
+
+    It learns once, from counting alone (`fit_recent`), and not with the network: what stands before a piece
+    of the training text is known to the counts, and so helps less than what stands before new text.
+
+    Args:
+        most: tokens of the text so far that count.
+    """
+
+    into: Tensor
+    """(H, F + 1); the last column of each matrix is a bias."""
+    onto: Tensor
+    """(1, H + 1)"""
+
+    def __init__(self, *, most: int, vocab_size: int) -> None:
+        super().__init__()
+        self.most, self.vocab_size = most, vocab_size
+        self.register_buffer("into", torch.zeros(HIDDEN, FEATURES + 1))
+        self.register_buffer("onto", torch.zeros(1, HIDDEN + 1))
+        self.start(SHARE)
+
+    @torch.no_grad()
+    def start(self, share: float) -> None:
+        """Give what was said so far a fixed share, whatever is known."""
+        drawn = np.random.Generator(np.random.Philox(0)).normal(size=(HIDDEN, FEATURES)) / FEATURES**0.5
+        self.into[:, :-1] = torch.from_numpy(drawn).to(self.into)
+        self.into[:, -1] = 0
+        self.onto.zero_()
+        self.onto[0, -1] = math.log(share / (1 - share))
+
+    def texts(self, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None) -> Texts:
+        """Of the positions of `tokens` (B, T); see `Texts.of`."""
+        given = (None if each is None else each.cpu().numpy() for each in (tokens, earlier, segments))
+        return Texts.of(*given, most=self.most, vocab_size=self.vocab_size)  # type: ignore[arg-type]
+
+    def forward(self, p: Tensor, texts: Texts) -> Tensor:
+        """(N, V) probabilities from those of the rest of the model, in whose place they are put where no slope is asked
+        for."""
+        if not (torch.is_grad_enabled() and p.requires_grad):
+            mixed = p.detach().cpu().contiguous()
+            texts.mix(self.shares(texts).numpy(), mixed.numpy())
+            return mixed.to(p.device)
+        kept, added = (torch.from_numpy(each).to(p.device) for each in self.beside(texts))
+        return p * kept[:, None] + added
+
+    def beside(self, texts: Texts) -> tuple[np.ndarray, np.ndarray]:
+        """(N,) the share that is kept of the probabilities of the rest of the model; (N, V) what is added to them."""
+        count = len(texts.spans)
+        kept, added = np.zeros(count, np.float32), np.zeros((count, self.vocab_size), np.float32)
+        if texts.beside(self.gate(), kept, added):
+            return kept, added
+        shares = self.shares(texts)
+        texts.mix(shares.numpy(), added)
+        rest = torch.from_numpy(texts.shares_of(np.zeros(len(shares), np.int32))[1])
+        return ((1 - shares.double()) + shares.double() * rest).float().numpy(), added
+
+    @torch.no_grad()
+    def shares(self, texts: Texts) -> Tensor:
+        """(N,) weights of the cache by the gate."""
+        known = torch.from_numpy(texts.known())
+        return gated(known, self.into.float().cpu(), self.onto.float().cpu())
+
+    def gate(self) -> Gate:
+        """As the kernel reads it."""
+        into, onto = (each.detach().float().cpu().numpy() for each in (self.into, self.onto))
+        return Gate(into, onto, most=self.most, vocab_size=self.vocab_size)
+
+
+def gated(known: Tensor, into: Tensor, onto: Tensor) -> Tensor:
+    """(N,) shares from what is known (N, F), by weights (H, F + 1) and (1, H + 1)."""
+    hidden = (known @ into[:, :-1].T + into[:, -1]).relu()
+    return (hidden @ onto[0, :-1] + onto[0, -1]).sigmoid().clamp(max=MOST_SHARE)
 
 
 class HeldOut(NamedTuple):

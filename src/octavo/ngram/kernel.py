@@ -12,12 +12,16 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from octavo.util.kernels import kernel
+from octavo.util.processes import threads
 
+MOST_ORDERS = 20
+"""That can be counted."""
 MOST_HIDDEN = 256
 """Features of a gate that the kernel has room for."""
+IDS = (np.uint16, np.int32, np.int64)
+"""Kinds of numbers that a text's tokens may have in a checkpoint."""
 AT_ONCE = 1 << 22
 """Numbers of a table that is made to ask for single probabilities; 16 MB."""
 
@@ -38,6 +42,14 @@ class GateStruct(ctypes.Structure):
         ("hidden", ctypes.c_int),
         *((name, ctypes.c_void_p) for name in ("from_known", "bias", "out", "out_bias")),
     )
+
+
+def refuse_text(tokens: np.ndarray, *, fewest: int, vocab_size: int) -> None:
+    """Raise ValueError unless a checkpoint's tokens are a text, or none: the kernels trust them."""
+    if tokens.ndim != 1 or tokens.dtype not in IDS or 0 < len(tokens) < fewest:
+        raise ValueError(f"tokens must be a text of at least {fewest} tokens")
+    if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocab_size:
+        raise ValueError(f"tokens has ids outside of the vocabulary of {vocab_size}")
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,7 @@ class Tables:
             return self._contexts(tokens, fresh)
         found = np.empty((rows, length, self.orders), np.int32)
         given = (_address(tokens), _address(fresh), rows, length)
-        native.counting_contexts(self._array, self.orders, *given, _address(found), torch.get_num_threads())
+        native.counting_contexts(self._array, self.orders, *given, _address(found), threads())
         return found
 
     def follow(self, text: Sequence[int], most: int) -> tuple[list[int], list[float]]:
@@ -117,7 +129,7 @@ class Tables:
         found = np.zeros((count, 2 * (self.orders - 1)), np.float32)
         if (native := compiled()) is not None:
             where = (_address(places), count, _address(found))
-            native.counting_known(self._array, self.orders, *where, torch.get_num_threads())
+            native.counting_known(self._array, self.orders, *where, threads())
             return found
         for k in range(1, self.orders):
             seen = places[:, k] >= 0
@@ -127,7 +139,7 @@ class Tables:
     def mix(self, places: np.ndarray, weights: np.ndarray, p: np.ndarray) -> None:
         """Put weights[:, 0] · p + Σ weights[:, k] · (probabilities of order k) in place of p (N, V), all float32."""
         if (native := compiled()) is not None:
-            given = (_address(places), _address(weights), len(p), _address(p), torch.get_num_threads())
+            given = (_address(places), _address(weights), len(p), _address(p), threads())
             native.counting_mix(self._array, self.orders, self.vocab_size, *given)
             return
         p *= weights[:, :1]
@@ -140,7 +152,7 @@ class Tables:
             found = [(slope * each).sum(axis=1) for each in self._each(places)]
             return np.stack(found, axis=1).astype(np.float32)
         sums = np.empty((len(slope), self.orders), np.float32)
-        given = (_address(places), _address(slope), len(slope), _address(sums), torch.get_num_threads())
+        given = (_address(places), _address(slope), len(slope), _address(sums), threads())
         native.counting_slopes(self._array, self.orders, self.vocab_size, *given)
         return sums
 
@@ -164,7 +176,7 @@ class Tables:
         rows, stride = logits.shape
         where = (_address(text), text.shape[1], _address(spans), rows, stride)
         of = (self._array, self.orders, self.vocab_size, ctypes.byref(gate))
-        native.counting_predict(*of, *where, _address(logits), _address(out), torch.get_num_threads())
+        native.counting_predict(*of, *where, _address(logits), _address(out), threads())
 
     def _follow(self, text: list[int], most: int) -> tuple[list[int], list[float]]:
         written, shares = list(text), []

@@ -13,19 +13,24 @@ Source: Chen and Goodman 1999, "An empirical study of smoothing techniques for l
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from octavo.ngram.kernel import rank_pairs
+from octavo.ngram.kernel import Table, Tables, rank_pairs
 
 CHUNK = 1 << 20
 """Tokens that are scored at once, which bounds the memory."""
 
 FALLBACK = np.array([0.0, 0.5, 1.0, 1.5])
 """Discounts for counts 0, 1, 2 and 3+ where a text is too small or too even to estimate them."""
+
+_held: WeakValueDictionary[tuple[bytes, int, int], Tables] = WeakValueDictionary()
+"""Tables that something in this process still holds, by the text, the vocabulary and the orders."""
 
 
 @dataclass(frozen=True)
@@ -221,3 +226,35 @@ def best_order(tokens: np.ndarray, *, vocab_size: int, highest: int) -> int:
             break
         best, least = best + 1, loss
     return best
+
+
+def tables_of_text(tokens: np.ndarray, *, vocab_size: int, orders: int) -> Tables:
+    """The n-grams of a text; while something holds them they are not counted anew."""
+    key = (hashlib.sha256(np.ascontiguousarray(tokens).data).digest(), vocab_size, orders)
+    if (found := _held.get(key)) is None:
+        found = _held[key] = tables_of(KneserNey(tokens, vocab_size=vocab_size, highest=orders))
+    return found
+
+
+def tables_of(counted: KneserNey) -> Tables:
+    """An n-gram model's levels as tables."""
+    size, levels, contexts = counted.vocab_size, counted.levels, 1
+    found = []
+    for level in levels:
+        owners, token = np.divmod(level.keys, size)
+        kinds = np.bincount(owners, minlength=contexts)
+        seen = np.bincount(owners, weights=level.counts, minlength=contexts)
+        lower = level.predecessors
+        found.append(
+            Table(
+                start=np.concatenate(([0], np.cumsum(kinds))).astype(np.int32),
+                token=token.astype(np.int32),
+                share=level.occurrences.share.astype(np.float32),
+                left=level.occurrences.left.astype(np.float32),
+                lower_share=None if lower is None else lower.share.astype(np.float32),
+                lower_left=None if lower is None else lower.left.astype(np.float32),
+                known=np.log1p(np.stack((seen, kinds), axis=1)).astype(np.float32),
+            )
+        )
+        contexts = len(level.keys)
+    return Tables(found, vocab_size=size)

@@ -15,14 +15,21 @@ from collections import deque
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import torch
 
 from octavo.ngram.codes import CODE, Codes
+from octavo.ngram.kernel import Tables
+from octavo.ngram.kneser_ney import tables_of_text
 from octavo.ngram.slow_mixing import SlowMixing
 from octavo.util.kernels import kernel
+from octavo.util.processes import threads
 
 WINDOW = 256
 """Units before a position that its prediction depends on, as in mixing.c."""
+FEWEST = 32
+"""Tokens of a text."""
+ORDERS, MOST_COUNTED = 8, 1_000_000
+"""Of the n-grams that write drafts, and beside which the share of what a text has said is learned; and the tokens that
+they are counted in at most."""
 ALIGNED = 64
 """Bytes: a line of a processor's cache."""
 SPARES, ROOM = 2, 1 << 21
@@ -110,7 +117,7 @@ class ContextMixing:
         before them. `heard` (N, CODE) is what a network says of them, see `hear`. Raises ValueError where there is no
         room for them."""
         tokens, nats = np.ascontiguousarray(tokens, np.int32), np.empty(len(tokens), np.float32)
-        units = int(self.codes.lengths[tokens].sum(dtype=np.int64))
+        units = self.codes.taken_by(tokens)
         self._refuse(units)
         told, began = None if heard is None else _address(heard), time.monotonic()
         _whole(_native().mixing_read(*self._own(), _address(tokens), len(tokens), told, _address(nats)))
@@ -168,7 +175,7 @@ class ContextMixing:
         where = (_address(text), _address(spans), len(spans))
         given = (None if each is None else _address(each) for each in (tokens, *out))
         told = None if logits is None else _address(logits)
-        _whole(_native().mixing_predict(*self._own(), *where, told, stride, *given, torch.get_num_threads()))
+        _whole(_native().mixing_predict(*self._own(), *where, told, stride, *given, threads()))
 
     def _own(self) -> tuple[Any, ...]:
         return _address(self.memory), _address(self.weights), ctypes.byref(self._vocabulary)
@@ -206,6 +213,13 @@ class ContextMixing:
 def context_mixing(codes: Codes, *, capacity: int) -> ContextMixing | SlowMixing:
     """By the kernel, or where there is none by its twin."""
     return (SlowMixing if compiled() is None else ContextMixing)(codes, capacity=capacity)
+
+
+def ngrams_beside(tokens: np.ndarray, *, vocab_size: int) -> Tables:
+    """The n-grams, from which texts are drafted, of what a mixer has read; of the last part of a long text, for it is
+    counted once more."""
+    text = tokens[-MOST_COUNTED:].astype(np.int32)
+    return tables_of_text(text, vocab_size=vocab_size, orders=ORDERS)
 
 
 def _again(

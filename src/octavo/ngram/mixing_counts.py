@@ -26,34 +26,37 @@ from torch import Tensor, nn
 from octavo.config.parts import MOST, register
 from octavo.data.batches import held_out_end
 from octavo.errors import CorpusError
-from octavo.ngram.codes import CODE, MOST_SYMBOLS, UNITS, Codes
-from octavo.ngram.gate import fit_recent
+from octavo.ngram.codes import CODE, CODES, MOST_SYMBOLS, UNITS, Codes, refuse_codes
+from octavo.ngram.gate import Recent, fit_recent
 from octavo.ngram.kernel import Tables
-from octavo.ngram.mixing import WINDOW, Beside, ContextMixing, compiled, context_mixing
+from octavo.ngram.mixing import (
+    FEWEST,
+    MOST_COUNTED,
+    ORDERS,
+    WINDOW,
+    Beside,
+    ContextMixing,
+    compiled,
+    context_mixing,
+    ngrams_beside,
+)
 from octavo.ngram.mixture import (
-    MOST_RECENT,
     CountedText,
     Counts,
     CountsConfig,
     Judged,
     Sides,
     Spelt,
-    tables_of_text,
+    refuse_saved,
     to_mix,
 )
-from octavo.ngram.recent import Recent, Texts, is_apart
+from octavo.ngram.recent import MOST_RECENT, Texts, is_apart
 from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
 
-FEWEST = 32
-"""Tokens of a text."""
 MOST_WITHOUT_KERNEL = 50_000
 """Tokens that are read where there is no C compiler; a kilobyte takes a second."""
 MOST_HEARD, ROWS = 16_384, 16
 """Tokens at the end of what is held out that the network is heard on at most; and sequences of them at once."""
-ORDERS, MOST_COUNTED = 8, 1_000_000
-"""Of the n-grams that write drafts, and beside which the share of what a text has said is learned; and the tokens that
-they are counted in at most."""
-CODES = ("units", "lengths", "kinds", "folds")
 Mixer = ContextMixing | SlowMixing
 _held: WeakValueDictionary[tuple[bytes, bytes], Mixer] = WeakValueDictionary()
 """Mixers that something in this process still holds, by the text and its codes."""
@@ -134,12 +137,10 @@ class MixingCounts(CountedText):
                 fit_recent(self.recent, tokens[-MOST_COUNTED:], ORDERS)
 
     def ngrams(self) -> Tables | None:
-        """Of the last part of a long text, for it is counted once more."""
-        text = self.tokens[-MOST_COUNTED:].cpu().numpy().astype(np.int32)
-        if not len(text):
+        if not self.has_text:
             return None
         # Held, so that they are counted once.
-        self._ngrams = tables_of_text(text, vocab_size=self.vocab_size, orders=ORDERS)
+        self._ngrams = ngrams_beside(self.tokens.cpu().numpy(), vocab_size=self.vocab_size)
         return self._ngrams
 
     def counted(self, tokens: np.ndarray, end: int | None = None) -> Mixer:
@@ -157,7 +158,7 @@ class MixingCounts(CountedText):
             if before is not None and self._heard and end == len(tokens):
                 found, done = before.copy(), len(tokens) - self._heard
             else:
-                found = context_mixing(codes, capacity=int(codes.lengths[tokens].sum(dtype=np.int64)))
+                found = context_mixing(codes, capacity=codes.taken_by(tokens))
             nats = found.read(whole[done:end])
             found.nats = nats if before is None or not done else np.concatenate((before.nats, nats))
             _held[key] = found
@@ -301,7 +302,8 @@ class MixingCounts(CountedText):
     def _make_room(self, _: nn.Module, weights: dict[str, Tensor], prefix: str, *__: Any) -> None:
         super()._make_room(_, weights, prefix, *__)
         if any(f"{prefix}{name}" in weights for name in CODES):
-            _refuse_codes(weights, prefix)
+            found = (weights.get(f"{prefix}{name}") for name in CODES)
+            refuse_saved(prefix, refuse_codes, *found, vocab_size=self.vocab_size)
             mine = all(
                 torch.equal(getattr(self, name).cpu(), weights[f"{prefix}{name}"].cpu()) for name in CODES
             )
@@ -325,22 +327,6 @@ def _refuse_without_kernel(tokens: int) -> None:
             f"Context mixing would read {tokens:,} tokens without a C compiler, which takes hours; "
             f"{MOST_WITHOUT_KERNEL:,} are the most.",
             remedy="Install gcc or clang, or set model.counts=kneser-ney.",
-        )
-
-
-def _refuse_codes(weights: dict[str, Tensor], prefix: str) -> None:
-    """Raise RuntimeError for codes that the kernel cannot trust."""
-    found = [weights.get(f"{prefix}{name}") for name in CODES]
-    if any(each is None or each.dtype != torch.uint8 for each in found):
-        raise RuntimeError(f"{prefix}{', '.join(CODES)} must be numbers of 8 bits")
-    units, lengths = weights[f"{prefix}units"], weights[f"{prefix}lengths"]
-    if not bool(((lengths == 1) | (lengths == 2)).all()):
-        raise RuntimeError(f"{prefix}lengths must be 1 or 2")
-    whole = (units[:, 0].long() << 9) | torch.where(lengths == 2, units[:, 1].long() << 1 | 1, 0)
-    first_of_two, alone = units[lengths == 2, 0], units[lengths == 1, 0]
-    if len(whole.unique()) < len(whole) or bool(torch.isin(alone, first_of_two).any()):
-        raise RuntimeError(
-            f"{prefix}units must be a code of its own for each token, of which none begins another"
         )
 
 

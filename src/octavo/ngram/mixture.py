@@ -12,13 +12,11 @@ B batch, T positions, C width, V vocabulary, K orders, H hidden units of the gat
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple
-from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
@@ -29,21 +27,15 @@ from torch.autograd.function import once_differentiable
 from octavo.config.parts import PartConfig, register
 from octavo.data.batches import held_out_blocks
 from octavo.errors import CorpusError
-from octavo.ngram.gate import HeldOut, best_weights, fit, fit_recent
-from octavo.ngram.kernel import MOST_HIDDEN, Table, Tables, table_bytes
-from octavo.ngram.kneser_ney import KneserNey, kinds
-from octavo.ngram.recent import Recent, Texts, is_apart
+from octavo.ngram.gate import HeldOut, Recent, best_weights, fit, fit_recent
+from octavo.ngram.kernel import MOST_HIDDEN, MOST_ORDERS, Tables, refuse_text, table_bytes
+from octavo.ngram.kneser_ney import kinds, tables_of_text
+from octavo.ngram.recent import MOST_RECENT, Texts, is_apart
 
 NETWORK = 0.02
 """The network's share before the gate has learned."""
-IDS = (torch.uint16, torch.int32, torch.int64)
-"""Kinds of numbers that a text's tokens may have in a checkpoint."""
-MOST_RECENT = 100_000
-"""Tokens of the text so far that can be asked for."""
 Spelt = Callable[[], Sequence[str]]
 """Gives what each token is as text."""
-_held: WeakValueDictionary[tuple[bytes, int, int], Tables] = WeakValueDictionary()
-"""Tables that something in this process still holds, by the text, the vocabulary and the orders."""
 
 
 class Judged(NamedTuple):
@@ -213,13 +205,23 @@ class CountedText(Counts):
         as torch does for weights that do not fit, where it is none: the kernels trust it."""
         if (tokens := weights.get(f"{prefix}tokens")) is None:
             return
-        if tokens.dim() != 1 or tokens.dtype not in IDS or 0 < len(tokens) < self.fewest:
-            raise RuntimeError(f"{prefix}tokens must be a text of at least {self.fewest} tokens")
+        refuse_saved(prefix, refuse_text, tokens, fewest=self.fewest, vocab_size=self.vocab_size)
         found = tokens.cpu().to(torch.int64)
-        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < self.vocab_size:
-            raise RuntimeError(f"{prefix}tokens has ids outside of the vocabulary of {self.vocab_size}")
         if not torch.equal(found, self.tokens.cpu().to(torch.int64)):
             self._count(torch.empty(found.shape, dtype=self.tokens.dtype, device=self.tokens.device))
+
+
+def refuse_saved(prefix: str, refuse: Callable[..., None], *tensors: Tensor | None, **limits: int) -> None:
+    """Call `refuse` with tensors of whole numbers that are to be loaded; what is none it gets as no numbers at all.
+    Raises RuntimeError where it raises ValueError."""
+    arrays = [
+        np.empty(0, np.float32) if each is None or each.is_floating_point() else each.cpu().numpy()
+        for each in tensors
+    ]
+    try:
+        refuse(*arrays, **limits)
+    except ValueError as error:
+        raise RuntimeError(f"{prefix}{error}") from error
 
 
 def to_mix(tokens: Tensor, alone: Tensor | None) -> Tensor:
@@ -436,38 +438,6 @@ class _Mixture(torch.autograd.Function):
         return torch.cat((own, torch.from_numpy(orders).to(own.device)), dim=1), None, None, None
 
 
-def tables_of_text(tokens: np.ndarray, *, vocab_size: int, orders: int) -> Tables:
-    """The n-grams of a text; while something holds them they are not counted anew."""
-    key = (hashlib.sha256(np.ascontiguousarray(tokens).data).digest(), vocab_size, orders)
-    if (found := _held.get(key)) is None:
-        found = _held[key] = tables_of(KneserNey(tokens, vocab_size=vocab_size, highest=orders))
-    return found
-
-
-def tables_of(counted: KneserNey) -> Tables:
-    """An n-gram model's levels as tables."""
-    size, levels, contexts = counted.vocab_size, counted.levels, 1
-    found = []
-    for level in levels:
-        owners, token = np.divmod(level.keys, size)
-        kinds = np.bincount(owners, minlength=contexts)
-        seen = np.bincount(owners, weights=level.counts, minlength=contexts)
-        lower = level.predecessors
-        found.append(
-            Table(
-                start=np.concatenate(([0], np.cumsum(kinds))).astype(np.int32),
-                token=token.astype(np.int32),
-                share=level.occurrences.share.astype(np.float32),
-                left=level.occurrences.left.astype(np.float32),
-                lower_share=None if lower is None else lower.share.astype(np.float32),
-                lower_left=None if lower is None else lower.left.astype(np.float32),
-                known=np.log1p(np.stack((seen, kinds), axis=1)).astype(np.float32),
-            )
-        )
-        contexts = len(level.keys)
-    return Tables(found, vocab_size=size)
-
-
 class CountsConfig(PartConfig):
     """Base of the kinds."""
 
@@ -517,7 +487,7 @@ class KneserNeyCountsConfig(CountsConfig):
 
     kind: Literal["kneser-ney"] = "kneser-ney"
     takes_segments: ClassVar[bool] = True
-    orders: int = Field(8, ge=2, le=20)
+    orders: int = Field(8, ge=2, le=MOST_ORDERS)
     """The longest n-gram; every order from 1 on predicts."""
     hidden: int = Field(32, ge=1, le=MOST_HIDDEN)
     """Hidden units of the gate."""

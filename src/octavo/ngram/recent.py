@@ -12,17 +12,15 @@ A span (row, begin, end) is what is known of a text before a position: the next 
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from octavo.util.kernels import kernel
+from octavo.util.processes import threads
 
 LONGEST = 7
 """Tokens of the longest context; at most 16."""
@@ -30,10 +28,8 @@ FEATURES = LONGEST + 3
 """How many tokens matched (one of LONGEST + 1), how often these occurred, how many kinds of tokens followed."""
 HIDDEN = 16
 """Of the gate."""
-SHARE = 0.02
-"""That it begins with where nothing is known."""
-MOST_SHARE = 1 - 1e-4
-"""However sure the gate is, a token that the text has not had keeps a chance."""
+MOST_RECENT = 100_000
+"""Tokens of the text so far that can be asked for."""
 
 _APART: ContextVar[bool] = ContextVar("apart", default=False)
 
@@ -76,13 +72,29 @@ class GateStruct(ctypes.Structure):
     )
 
 
+class Gate:
+    """What share a prediction has from what the text has said so far, as the kernel reads it.
+
+    Args:
+        into: (H, F + 1); the last column of each matrix is a bias.
+        onto: (1, H + 1)
+        most: tokens of the text so far that count.
+    """
+
+    def __init__(self, into: np.ndarray, onto: np.ndarray, *, most: int, vocab_size: int) -> None:
+        self.most, self.vocab_size = most, vocab_size
+        parts = (into[:, :-1], into[:, -1], onto[0, :-1], onto[0, -1:])
+        self._held = [np.ascontiguousarray(each, np.float32) for each in parts]
+        self.struct = GateStruct(HIDDEN, *map(_address, self._held))
+
+
 class Texts:
     """Rows of tokens (B, W) and spans (N, 3) of them."""
 
     def __init__(self, text: np.ndarray, spans: np.ndarray, *, vocab_size: int) -> None:
         self.text, self.spans = np.ascontiguousarray(text, np.int32), np.ascontiguousarray(spans, np.int32)
         where = (_address(self.text), self.text.shape[1], _address(self.spans), len(self.spans))
-        self._struct = TextsStruct(*where, LONGEST, vocab_size, torch.get_num_threads())
+        self._struct = TextsStruct(*where, LONGEST, vocab_size, threads())
 
     @classmethod
     def of(
@@ -149,17 +161,18 @@ class Texts:
             found[:, at] = look.adds[look.tokens == token].sum(), look.rest
         return found[0], found[1]
 
-    def predict(self, gate: GateStruct, logs: np.ndarray) -> None:
+    def predict(self, gate: Gate, logs: np.ndarray) -> None:
         """Put those of the mixture in place of logarithms of probabilities (N, V). Only where there is a kernel."""
         native = compiled()
         assert native is not None
-        _whole(native.recent_predict(self._struct, ctypes.byref(gate), _address(logs)))
+        _whole(native.recent_predict(self._struct, ctypes.byref(gate.struct), _address(logs)))
 
-    def beside(self, gate: GateStruct, kept: np.ndarray, added: np.ndarray) -> None:
-        """See `Recent.beside`. Only where there is a kernel."""
-        native = compiled()
-        assert native is not None
-        _whole(native.recent_beside(self._struct, ctypes.byref(gate), _address(kept), _address(added)))
+    def beside(self, gate: Gate, kept: np.ndarray, added: np.ndarray) -> bool:
+        """See `gate.Recent.beside`. False where there is no kernel, and nothing was done."""
+        if (native := compiled()) is None:
+            return False
+        _whole(native.recent_beside(self._struct, ctypes.byref(gate.struct), _address(kept), _address(added)))
+        return True
 
     def _looks(self) -> Iterator[_Look]:
         for row, begin, end in self.spans.tolist():
@@ -196,85 +209,6 @@ def _look(tokens: np.ndarray) -> _Look:
         together = counted[order] + kinds[order]
         adds[order], rest = rest / together, rest * kinds[order] / together
     return _Look(longest, counted[-1], kinds[-1], rest, tokens, np.cumsum(adds)[matched])
-
-
-class Recent(nn.Module):
-    """The gate: what share a prediction has from what the text has said so far.
-
-    It learns once, from counting alone (`first_gate.fit_recent`), and not with the network: what stands before a piece
-    of the training text is known to the counts, and so helps less than what stands before new text.
-
-    Args:
-        most: tokens of the text so far that count.
-    """
-
-    into: Tensor
-    """(H, F + 1); the last column of each matrix is a bias."""
-    onto: Tensor
-    """(1, H + 1)"""
-
-    def __init__(self, *, most: int, vocab_size: int) -> None:
-        super().__init__()
-        self.most, self.vocab_size = most, vocab_size
-        self.register_buffer("into", torch.zeros(HIDDEN, FEATURES + 1))
-        self.register_buffer("onto", torch.zeros(1, HIDDEN + 1))
-        self.start(SHARE)
-
-    @torch.no_grad()
-    def start(self, share: float) -> None:
-        """Give what was said so far a fixed share, whatever is known."""
-        drawn = np.random.Generator(np.random.Philox(0)).normal(size=(HIDDEN, FEATURES)) / FEATURES**0.5
-        self.into[:, :-1] = torch.from_numpy(drawn).to(self.into)
-        self.into[:, -1] = 0
-        self.onto.zero_()
-        self.onto[0, -1] = math.log(share / (1 - share))
-
-    def texts(self, tokens: Tensor, earlier: Tensor | None = None, segments: Tensor | None = None) -> Texts:
-        """Of the positions of `tokens` (B, T); see `Texts.of`."""
-        given = (None if each is None else each.cpu().numpy() for each in (tokens, earlier, segments))
-        return Texts.of(*given, most=self.most, vocab_size=self.vocab_size)  # type: ignore[arg-type]
-
-    def forward(self, p: Tensor, texts: Texts) -> Tensor:
-        """(N, V) probabilities from those of the rest of the model, in whose place they are put where no slope is asked
-        for."""
-        if not (torch.is_grad_enabled() and p.requires_grad):
-            mixed = p.detach().cpu().contiguous()
-            texts.mix(self.shares(texts).numpy(), mixed.numpy())
-            return mixed.to(p.device)
-        kept, added = (torch.from_numpy(each).to(p.device) for each in self.beside(texts))
-        return p * kept[:, None] + added
-
-    def beside(self, texts: Texts) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) the share that is kept of the probabilities of the rest of the model; (N, V) what is added to them."""
-        count = len(texts.spans)
-        kept, added = np.zeros(count, np.float32), np.zeros((count, self.vocab_size), np.float32)
-        if compiled() is not None:
-            gate, held = self.gate()
-            texts.beside(gate, kept, added)
-            del held  # what the gate points at is needed until here
-            return kept, added
-        shares = self.shares(texts)
-        texts.mix(shares.numpy(), added)
-        rest = torch.from_numpy(texts.shares_of(np.zeros(len(shares), np.int32))[1])
-        return ((1 - shares.double()) + shares.double() * rest).float().numpy(), added
-
-    @torch.no_grad()
-    def shares(self, texts: Texts) -> Tensor:
-        """(N,) weights of the cache by the gate."""
-        known = torch.from_numpy(texts.known())
-        return gated(known, self.into.float().cpu(), self.onto.float().cpu())
-
-    def gate(self) -> tuple[GateStruct, list[Tensor]]:
-        """For the kernel, and the numbers that it points at, which have to be held."""
-        parts = (self.into[:, :-1], self.into[:, -1], self.onto[0, :-1], self.onto[0, -1:])
-        held = [each.detach().float().cpu().contiguous() for each in parts]
-        return GateStruct(HIDDEN, *(each.data_ptr() for each in held)), held
-
-
-def gated(known: Tensor, into: Tensor, onto: Tensor) -> Tensor:
-    """(N,) shares from what is known (N, F), by weights (H, F + 1) and (1, H + 1)."""
-    hidden = (known @ into[:, :-1].T + into[:, -1]).relu()
-    return (hidden @ onto[0, :-1] + onto[0, -1]).sigmoid().clamp(max=MOST_SHARE)
 
 
 def _address(array: np.ndarray) -> int:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from octavo.config import load_recipe
 from octavo.errors import CheckpointError
@@ -23,6 +25,7 @@ from octavo.run.saved import save_run
 from octavo.tokenizers import build_tokenizer
 from octavo.training.checkpoint import model_tensors
 from octavo.training.checkpoint_folder import CheckpointFolder, seal
+from octavo.util.files import file_hash
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="there is no kernel here")
 
@@ -36,6 +39,10 @@ SHAPES = {
         "model.ngrams={kind: hashed, longest: 3, buckets: 97}",
         "model.feed_forward={kind: relu2, bias: false}",
     ],
+    "mixing": ["model.counts={kind: mixing, recent: 0}"],
+    "mixing, said": ["model.counts={kind: mixing, recent: 30}", "model.logit_softcap=5"],
+    "kneser-ney": ["model.counts={kind: kneser-ney, orders: 4, recent: 0}", "model.head_bias=true"],
+    "kneser-ney, said": ["model.counts={kind: kneser-ney, orders: 3, recent: 30}"],
 }
 TOKENIZERS = ("byte", "{kind: byte, characters: 9}", "char", "word", "{kind: bpe, size: 300}")
 
@@ -45,6 +52,11 @@ def saved(folder: Path, tokenizer: str = "char", *overrides: str) -> Path:
     recipe = load_recipe("shakespeare-char", [*small, f"tokenizer={tokenizer}", *overrides])
     known = build_tokenizer(recipe.tokenizer, lambda: iter([TEXT]), documents=False)
     model = build_model(recipe.model, vocab_size=known.vocab_size, seed=4)
+    tokens = known.encode(TEXT)
+    model.take_text(tokens, np.arange(len(tokens)) > 0.8 * len(tokens), spelt=known.spelt)
+    model.settle()
+    if (recent := getattr(model.counts, "recent", None)) is not None:
+        recent.start(0.3)
     save_run(folder, recipe, known, model_tensors(model), step=5, facts={}, log="made")
     return folder
 
@@ -52,6 +64,11 @@ def saved(folder: Path, tokenizer: str = "char", *overrides: str) -> Path:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("light") / "run", "char", *SHAPES["modern"])
+
+
+@pytest.fixture(scope="module")
+def counting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("light") / "counting", "char", *SHAPES["mixing, said"])
 
 
 @pytest.fixture
@@ -93,9 +110,9 @@ def test_texts_are_those_of_torch(tmp_path: Path, tokenizer: str, shape: str) ->
     ],
     ids=str,
 )
-def test_every_option_gives_the_text_of_torch(run: Path, options: dict[str, Any]) -> None:
-    for prompt in ("", "It is I"):
-        found, expected = texts(run, prompt, **options)
+def test_every_option_gives_the_text_of_torch(run: Path, counting: Path, options: dict[str, Any]) -> None:
+    for path, prompt in ((run, ""), (run, "It is I"), (counting, "It is I")):
+        found, expected = texts(path, prompt, **options)
         assert found == expected
 
 
@@ -169,8 +186,30 @@ def test_what_else_there_is_is_left_to_torch(run: Path, tmp_path: Path, copy: Pa
     assert Run.open(grid).generate("the", tokens=5)
 
 
-def test_neither_torch_nor_pydantic_is_imported(run: Path) -> None:
+@pytest.mark.parametrize("name", ["tokens", "units", "weights"])
+def test_counts_that_a_kernel_cannot_trust_are_left_to_torch_which_refuses_them(
+    counting: Path, tmp_path: Path, name: str
+) -> None:
+    """In a checkpoint that is whole otherwise."""
+    copy = shutil.copytree(counting, tmp_path / "run", symlinks=True)
+    folder = copy / "checkpoints" / "step-000005"
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    most = np.inf if weights[f"counts.{name}"].dtype == np.float32 else 255
+    weights[f"counts.{name}"] = np.full_like(weights[f"counts.{name}"], most)
+    save_file(weights, path)
+    entry = {"bytes": path.stat().st_size, "sha256": file_hash(path)}
+    listing(lambda manifest: manifest["files"].update({path.name: entry}))(folder)
+    CheckpointFolder(folder).verify()
+    assert opened(copy, "best", SamplingOptions()) is None
+    with pytest.raises(CheckpointError):
+        Run.open(copy).generate("It is", tokens=5)
+
+
+@pytest.mark.parametrize("which", ["run", "counting"])
+def test_neither_torch_nor_pydantic_is_imported(which: str, request: pytest.FixtureRequest) -> None:
     """By the command itself: it writes the same, and these stay away."""
+    run: Path = request.getfixturevalue(which)
     program = (
         "import sys, atexit; from octavo.cli import main\n"
         "atexit.register(lambda: print(*{'torch', 'pydantic'} & {*sys.modules}, file=sys.stderr))\n"

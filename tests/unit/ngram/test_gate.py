@@ -9,8 +9,7 @@ from torch import nn
 
 from octavo.ngram import gate as first_gate
 from octavo.ngram.gate import HeldOut, best_weights, fit
-from octavo.ngram.kneser_ney import KneserNey, predict
-from octavo.ngram.mixture import tables_of
+from octavo.ngram.kneser_ney import KneserNey, predict, tables_of
 from unit.model import preferences
 
 V, K, H, SHARE = 7, 5, 8, 0.02

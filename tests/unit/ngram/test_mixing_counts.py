@@ -21,10 +21,10 @@ from octavo.errors import CorpusError
 from octavo.model.base import build_model
 from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
-from octavo.ngram import mixing_counts, mixture
+from octavo.ngram import kneser_ney, mixing_counts
+from octavo.ngram.kneser_ney import tables_of
 from octavo.ngram.mixing import ContextMixing, compiled
 from octavo.ngram.mixing_counts import MixingCounts, MixingCountsConfig
-from octavo.ngram.mixture import tables_of
 from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
 from octavo.training.objective import NEXT_TOKEN
 from unit.model import preferences
@@ -227,7 +227,7 @@ def test_what_is_saved_predicts_the_same_bits_elsewhere() -> None:
 
 def test_n_grams_for_drafts_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     counts, counted = counts_of(), []
-    monkeypatch.setattr(mixture, "tables_of", lambda model: counted.append(model) or tables_of(model))
+    monkeypatch.setattr(kneser_ney, "tables_of", lambda model: counted.append(model) or tables_of(model))
     for _ in range(2):
         assert counts.ngrams() is not None
         gc.collect()  # what nobody holds is gone

@@ -20,8 +20,8 @@ from octavo.model.gpt import GPT
 from octavo.ngram import kernel
 from octavo.ngram.gate import HeldOut, best_weights
 from octavo.ngram.kernel import rank_pairs, table_bytes
-from octavo.ngram.kneser_ney import KneserNey, kinds, predict
-from octavo.ngram.mixture import NETWORK, KneserNeyCounts, tables_of, tables_of_text
+from octavo.ngram.kneser_ney import KneserNey, kinds, predict, tables_of, tables_of_text
+from octavo.ngram.mixture import NETWORK, KneserNeyCounts
 from octavo.training.checkpoint import Checkpoint, model_tensors, write_tensors
 from unit.model import preferences
 

@@ -18,10 +18,10 @@ from octavo.model.config import GPTConfig
 from octavo.model.gpt import GPT
 from octavo.ngram import gate as first_gate
 from octavo.ngram import recent
-from octavo.ngram.gate import NOTHING, fit_recent
+from octavo.ngram.gate import NOTHING, Recent, fit_recent
 from octavo.ngram.kneser_ney import KneserNey
 from octavo.ngram.mixture import KneserNeyCounts
-from octavo.ngram.recent import LONGEST, Recent, Texts, recent_apart
+from octavo.ngram.recent import LONGEST, Texts, recent_apart
 from unit.model import preferences
 
 V, T, MOST = 5, 12, 20
@@ -290,7 +290,7 @@ def test_after_a_text_that_says_one_thing_for_long_all_tokens_keep_a_chance(
     assert 1e-6 < gate(p.clone(), texts).min() < 1e-5
     if kernel:
         logs = p.log().numpy()
-        texts.predict(gate.gate()[0], logs)
+        texts.predict(gate.gate(), logs)
         assert -13.9 < logs.min() < -11.5
 
 

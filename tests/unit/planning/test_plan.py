@@ -17,8 +17,8 @@ from octavo.config import load_recipe, recipe_names
 from octavo.data.batch import Batch
 from octavo.errors import InputError
 from octavo.ngram.kernel import Tables
-from octavo.ngram.kneser_ney import KneserNey
-from octavo.ngram.mixture import KneserNeyCounts, tables_of
+from octavo.ngram.kneser_ney import KneserNey, tables_of
+from octavo.ngram.mixture import KneserNeyCounts
 from octavo.planning import plan as module
 from octavo.planning.plan import MADE_UP, made_up_text, plan, step_tokens, timed, warnings
 from octavo.run.settings import resolve
