@@ -509,21 +509,25 @@ static void prepare(const Model *m, const float *scale, float *v, int position) 
 
 // Scores of `vectors` × LANES positions for the query q.
 static inline __attribute__((always_inline)) void score(
-    int kind, int vectors, int steps, const Word *keys, ptrdiff_t apart, const Word *q, float *scores) {
+    int kind, int vectors, int steps, const Word *keys, ptrdiff_t apart, int ahead, const Word *q, float *scores) {
   Vector sums[1][VECTORS];
   for (int v = 0; v < vectors; v++) sums[0][v] = beginning(kind, q, steps);
-  multiply(kind, 1, vectors, steps, keys, LANES, apart, 0, q, 0, sums);
-  for (int v = 0; kind == BYTES && v < vectors; v++)
-    sums[0][v] = scaled(sums[0][v], *(const LooseVector *)(keys + v * apart + steps * LANES), q, steps);
+  multiply(kind, 1, vectors, steps, keys, LANES, apart, ahead, q, 0, sums);
+  for (int v = 0; kind == BYTES && v < vectors; v++) {
+    const Word *scales = keys + v * apart + steps * LANES;
+    sums[0][v] = scaled(sums[0][v], *(const LooseVector *)scales, q, steps);
+    __builtin_prefetch(scales + ahead, 0, 2);
+    __builtin_prefetch(scales + ahead + LANES, 0, 2);
+  }
   memcpy(scores, sums[0], vectors * sizeof(Vector));
 }
 
 // `vectors` × LANES dimensions of the weighted sum of values.
 static inline __attribute__((always_inline)) void mix(
-    int kind, int vectors, int steps, const Word *values, int row, const Word *weights, float *y) {
+    int kind, int vectors, int steps, const Word *values, int row, int ahead, const Word *weights, float *y) {
   Vector sums[1][VECTORS];
   for (int v = 0; v < vectors; v++) sums[0][v] = beginning(kind, weights, steps);
-  multiply(kind, 1, vectors, steps, values, row, LANES, 0, weights, 0, sums);
+  multiply(kind, 1, vectors, steps, values, row, LANES, ahead, weights, 0, sums);
   for (int v = 0; kind == BYTES && v < vectors; v++)
     sums[0][v] = scaled(sums[0][v], (Vector){0} + 1, weights, steps);
   memcpy(y, sums[0], vectors * sizeof(Vector));
@@ -541,8 +545,8 @@ static inline __attribute__((always_inline)) void attend(
   const Word *read = words(kind, m, q, 0, D, 1, &unused);
   int block = 0;
   for (; block + VECTORS <= blocks; block += VECTORS)
-    score(kind, VECTORS, steps, keys + block * apart, apart, read, scores + block * LANES);
-  for (; block < blocks; block++) score(kind, 1, steps, keys + block * apart, apart, read, scores + block * LANES);
+    score(kind, VECTORS, steps, keys + block * apart, apart, key_words(m), read, scores + block * LANES);
+  for (; block < blocks; block++) score(kind, 1, steps, keys + block * apart, apart, key_words(m), read, scores + block * LANES);
   const float largest = maximum(scores, seen);
   for (int s = 0; s < seen; s++) scores[s] = exponential((scores[s] - largest) * m->scale);
   const float total = sum(scores, seen);
@@ -554,10 +558,10 @@ static inline __attribute__((always_inline)) void attend(
   for (int i = 0; i < D; i += PANEL, values += PANEL) {
     const int width = D - i < PANEL ? D - i : PANEL;
     switch ((width + LANES - 1) / LANES) {
-      case 1: mix(kind, 1, over, values, row, read, mixed); break;
-      case 2: mix(kind, 2, over, values, row, read, mixed); break;
-      case 3: mix(kind, 3, over, values, row, read, mixed); break;
-      case 4: mix(kind, 4, over, values, row, read, mixed); break;
+      case 1: mix(kind, 1, over, values, row, value_words(m), read, mixed); break;
+      case 2: mix(kind, 2, over, values, row, value_words(m), read, mixed); break;
+      case 3: mix(kind, 3, over, values, row, value_words(m), read, mixed); break;
+      case 4: mix(kind, 4, over, values, row, value_words(m), read, mixed); break;
     }
     for (int k = 0; k < width; k++) y[i + k] = mixed[k] / total;
   }
