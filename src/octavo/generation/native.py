@@ -17,7 +17,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from octavo.config.limits import MOST
 from octavo.generation.decoder import Span
-from octavo.generation.int8 import in_bytes
 from octavo.generation.kernel import KernelDecoder, Packed, compiled, padded
 from octavo.generation.network import KINDS, Layer, Matrix, Network, Norm
 from octavo.generation.sampling import Precision, Window
@@ -206,22 +205,21 @@ class Counted(ABC):
         """(n, V) logits from those of `head` after each of the spans of a text (slots, T)."""
 
     @staticmethod
-    def of(model: GPT, precision: Precision) -> Counted | None:
+    def of(model: GPT) -> Counted | None:
         """That of a model, if it has one."""
         counts = model.counts
         if isinstance(counts, KneserNeyCounts) and counts.has_text:
-            return GatedMixture(counts, precision)
+            return GatedMixture(counts)
         return Heard(counts.tables) if isinstance(counts, MixingCounts) and counts.has_text else None
 
 
 class GatedMixture(Counted):
     """Tables of n-grams, and the gate."""
 
-    def __init__(self, counts: KneserNeyCounts, precision: Precision) -> None:
+    def __init__(self, counts: KneserNeyCounts) -> None:
         self._tables, self._counts = counts.tables, counts
         known, out = counts.from_known, counts.out
-        weights = [_rounded(_numbers(layer.weight), precision) for layer in (known, out)]
-        self._held = [weights[0], _numbers(known.bias), weights[1], _numbers(out.bias)]
+        self._held = [_numbers(each) for each in (known.weight, known.bias, out.weight, out.bias)]
         self._gate = GateStruct(counts.from_state.out_features, *(each.ctypes.data for each in self._held))
 
     def head(self, model: GPT) -> Matrix:
@@ -251,13 +249,6 @@ class Heard(Counted):
         return self._mixer.predict(text.ravel(), flat, logits)
 
 
-def _rounded(weight: np.ndarray, precision: Precision) -> np.ndarray:
-    if precision != "int8":
-        return weight
-    whole, scales = in_bytes(weight)
-    return whole * scales[:, None]
-
-
 _PACKED: MutableMapping[Tensor, tuple[tuple[object, ...], Packed]] = WeakTensorKeyDictionary()
 """Matrices as the kernel reads them, after the state of the weights at that time, for as long as the weights live."""
 
@@ -269,7 +260,7 @@ class NativeDecoder(KernelDecoder):
         self, model: LanguageModel, *, slots: int, precision: Precision = "float32", window: Window = "slide"
     ) -> None:
         assert isinstance(model, GPT), "see `fits`"
-        mixture = Counted.of(model, precision)
+        mixture = Counted.of(model)
         network = network_of(model, None if mixture is None else mixture.head(model))
         options = {"slots": slots, "precision": precision, "window": window}
         super().__init__(model, **options, network=network, mixture=mixture)
