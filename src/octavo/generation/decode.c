@@ -546,7 +546,8 @@ static inline __attribute__((always_inline)) void attend(
   int block = 0;
   for (; block + VECTORS <= blocks; block += VECTORS)
     score(kind, VECTORS, steps, keys + block * apart, apart, key_words(m), read, scores + block * LANES);
-  for (; block < blocks; block++) score(kind, 1, steps, keys + block * apart, apart, key_words(m), read, scores + block * LANES);
+  for (; block < blocks; block++)
+    score(kind, 1, steps, keys + block * apart, apart, key_words(m), read, scores + block * LANES);
   const float largest = maximum(scores, seen);
   for (int s = 0; s < seen; s++) scores[s] = exponential((scores[s] - largest) * m->scale);
   const float total = sum(scores, seen);
