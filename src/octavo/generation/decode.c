@@ -49,7 +49,7 @@ typedef Vector LooseVector __attribute__((aligned(4), may_alias));
 
 // What products are of, a word holding 1 << kind numbers. Bytes are whole numbers times a scale: of matrices, keys and
 // values they are 128 more than they stand for, unsigned, of what is multiplied with these they are signed, rounded row by
-// row. Sums of whole numbers are exact, so they are the same on every processor.
+// row. Sums of whole numbers are exact, up to 133,000 of them, so they are the same on every processor.
 enum { FLOAT, SHORT, BYTES };
 
 // A matrix lies in panels of PANEL rows, the last filled up with zeros: (panels, steps, PANEL) words, a step for every

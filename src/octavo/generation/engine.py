@@ -56,7 +56,8 @@ class Engine:
     """A model with its tokenizer, ready to generate text.
 
     `precision`: bfloat16 is faster and rounds the numbers that are multiplied, int8 faster still and rounds them to
-    eight bits, with a scale for each row, so that a text may turn out another. `referee`: only what it lets through is written.
+    eight bits, with a scale for each row, so that a text may turn out another. `referee`: only what it lets through is
+    written.
     """
 
     def __init__(

@@ -297,7 +297,10 @@ class Models:
         scheduler, own = None, 4 * sum(weight.numel() for weight in run.model.parameters())
         memory = 2 * own  # as they were loaded, and as a decoder has them
         if writes:
-            each = BYTES[self.precision] * run.model.cache_numbers * run.model.context + 4 * run.tokenizer.vocab_size
+            each = (
+                BYTES[self.precision] * run.model.cache_numbers * run.model.context
+                + 4 * run.tokenizer.vocab_size
+            )
             slots = max(LEAST_SLOTS, min(self.slots, (self.memory - memory) // 2 // max(1, each)))
             memory += slots * each
             model = merged(run.model.eval())
