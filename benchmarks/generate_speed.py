@@ -6,8 +6,9 @@ All at the same shape with random weights, in float32 unless said otherwise, wit
 (nanoGPT's `generate` always draws). An eighth of the context is the prompt and the rest is written, so that no window
 slides; the time for the prompt counts, and it is the same in all streams, which Octavo makes use of. PYTHON is an
 interpreter with the peers' packages; a peer that it lacks is left out and said to be. Cold: from the process's start to
-the first token, and the first text; warm: later ones (median of 3 in each process). With --device cuda peers compute in
-bfloat16, and llama.cpp, whose package is built for processors, is left out.
+the first token, and the first text; warm: later ones (median of 3 in each process), and by a second of one core's time,
+which other programs disturb less. With --device cuda peers compute in bfloat16, and llama.cpp, whose package is built
+for processors, is left out.
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ def row(name: str, streams: int, found: list[dict[str, Any]]) -> dict[str, Any]:
         "": name,
         "streams": streams,
         "tokens/s, warm": round(median("warm_tokens_s"), 1),
+        "of a core's time": round(median("busy_tokens_s"), 1),
         "tokens/s, cold": round(median("cold_tokens_s"), 1),
         "first token, ms": round(1000 * median("first_token_s"), 2),
         "process to first token, s": round(median("process_to_first_token_s"), 2),

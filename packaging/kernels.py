@@ -47,10 +47,10 @@ X86_64 = (
     Level("x86-64-v2", "x86_64_v2", 2),
     Level("x86-64-v3", "x86_64_v3", 3),
     Level("x86-64-v4", "x86_64_v4", 4),
-    Level("x86-64-v4-bf16", "x86_64_v4+avx512bf16", 5),
+    Level("x86-64-v4-bf16", "x86_64_v4+avx512bf16+avx512vnni", 5),
 )
 AMX = (
-    Level("x86-64-v4-amx", "x86_64_v4+avx512bf16+amx_tile+amx_bf16", 6),
+    Level("x86-64-v4-amx", "x86_64_v4+avx512bf16+avx512vnni+amx_tile+amx_bf16", 6),
 )  # only Linux gives it to a process
 ARM64 = (Level("arm64", "generic", 1),)
 APPLE = (Level("arm64", "apple_m1", 1),)

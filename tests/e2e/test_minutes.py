@@ -203,7 +203,16 @@ def test_texts_of_which_nothing_or_everything_is_known(
 ) -> None:
     (tmp_path / "odd.txt").write_bytes(text)
     settings = ("corpus.encoding=latin-1", "sampling.tokens=20")
-    command = ("train", "--text", tmp_path / "odd.txt", "--minutes", "0.35", "--out", tmp_path / "run", *settings)
+    command = (
+        "train",
+        "--text",
+        tmp_path / "odd.txt",
+        "--minutes",
+        "0.35",
+        "--out",
+        tmp_path / "run",
+        *settings,
+    )
     done = octavo(*command)
     assert done.code == 0, done.err
     assert least <= json.loads(RunFolder(tmp_path / "run").evaluation.read_text())["bits_per_byte"] <= most

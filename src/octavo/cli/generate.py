@@ -56,8 +56,8 @@ Seed = Annotated[
 Precision = Annotated[
     Literal["float32", "bfloat16", "int8"],
     Parameter(
-        help="bfloat16 writes faster and rounds what it multiplies: other texts, about as good. int8 rounds the "
-        "weights to eight bits: the fastest for one text on a CPU."
+        help="bfloat16 writes faster and rounds what it multiplies: other texts, about as good. int8 rounds it to "
+        "eight bits: the fastest on a CPU."
     ),
 ]
 OnlyValid = Annotated[

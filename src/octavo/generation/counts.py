@@ -14,9 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from octavo.generation.decoder import Span
-from octavo.generation.int8 import in_bytes
 from octavo.generation.network import Matrix
-from octavo.generation.sampling import Precision
 from octavo.ngram.kernel import GateStruct, Tables
 from octavo.ngram.mixing import ContextMixing
 
@@ -24,11 +22,11 @@ from octavo.ngram.mixing import ContextMixing
 class GatedMixture:
     """Tables of n-grams, and the gate: `from_known` (H, 2 K) and `out` (K + 1, H), with biases."""
 
-    def __init__(self, tables: Tables, from_known: Matrix, out: Matrix, precision: Precision) -> None:
+    def __init__(self, tables: Tables, from_known: Matrix, out: Matrix) -> None:
         self._tables, self._held = tables, list[np.ndarray]()
         for each in (from_known, out):
             assert each.bias is not None
-            self._held += [_rounded(each.weight, precision), each.bias]
+            self._held += [each.weight, each.bias]
         self._gate = GateStruct(len(from_known.weight), *(each.ctypes.data for each in self._held))
 
     def __call__(self, logits: np.ndarray, text: np.ndarray, spans: Sequence[Span]) -> np.ndarray:
@@ -54,10 +52,3 @@ class Heard:
         row = where[:, 0] * text.shape[1]
         flat = np.stack((row, row + where[:, 2]), axis=1)  # all that stands there, and not the new ids alone
         return self._mixer.predict(text.ravel(), flat, logits)
-
-
-def _rounded(weight: np.ndarray, precision: Precision) -> np.ndarray:
-    if precision != "int8":
-        return weight
-    whole, scales = in_bytes(weight)
-    return whole * scales[:, None]

@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
-#ifdef __AVX512BF16__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
@@ -40,19 +40,20 @@ const int lanes = LANES, panel = PANEL;
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { NO_LAYER, RELU, GELU, GELU_TANH, RELU2, SWIGLU };
 
-// A *word* is what one lane holds: a float32, or a pair of bfloat16 that are neighbours in the sum.
+// A *word* is what one lane holds: a float32, or what is so many neighbours in the sum, two bfloat16 or four bytes.
 typedef int Word;
 typedef Word Words __attribute__((vector_size(4 * LANES)));
 typedef float Vector __attribute__((vector_size(4 * LANES)));
 typedef Words LooseWords __attribute__((aligned(4), may_alias));  // as they lie in memory
 typedef Vector LooseVector __attribute__((aligned(4), may_alias));
 
-// How products are computed: float32, words of bfloat16, or float32 with weights that are bytes times their row's scale.
+// What products are of, a word holding 1 << kind numbers. Bytes are whole numbers times a scale: of matrices, keys and
+// values they are 128 more than they stand for, unsigned, of what is multiplied with these they are signed, rounded row by
+// row. Sums of whole numbers are exact, up to 133,000 of them, so they are the same on every processor.
 enum { FLOAT, SHORT, BYTES };
 
 // A matrix lies in panels of PANEL rows, the last filled up with zeros: (panels, steps, PANEL) words, a step for every
-// column or, in bfloat16, pair of columns. Of bytes a word holds four, one for each of the VECTORS: (panels, steps, LANES)
-// words, and `scales` (rows), filled up alike.
+// word of columns; of bytes `scales` (rows), filled up alike.
 typedef struct { const void *panels; const float *bias, *scales; int rows, columns; } Linear;
 typedef struct { const float *weight, *bias; int kind; float eps; } Norm;
 typedef struct {
@@ -64,8 +65,7 @@ typedef struct {
 typedef struct {
   int layers, width, heads, groups, head_width, context, vocabulary;
   int post_norm, residual, qk_norm, turned, activation;  // `turned`: pairs of dimensions that rotary positions turn
-  int short_words;                                       // products, keys and values in bfloat16
-  int bytes;                                             // matrices of bytes
+  int kind;                                              // of products, keys and values
   int before, buckets;                                   // tokens before an item that its n-grams reach to; see ngrams.py
   float scale, softcap, qk_eps;                          // softcap 0: none
   const float *embedding, *ngrams;                       // (V, C), (before · buckets, C) or null
@@ -87,7 +87,7 @@ typedef struct { int token, stream, position; } Item;
 const size_t linear_size = sizeof(Linear), norm_size = sizeof(Norm), layer_size = sizeof(Layer), model_size = sizeof(Model);
 
 static int filled(int n, int to) { return (n + to - 1) / to * to; }
-static int steps_of(int columns, int short_words) { return short_words ? (columns + 1) / 2 : columns; }
+static int steps_of(int columns, int kind) { return filled(columns, 1 << kind) >> kind; }
 
 static unsigned short to_bfloat16(float x) {
   unsigned bits;
@@ -123,8 +123,21 @@ static inline float error_function(float x) {
   return x < 0 ? -y : y;
 }
 
-static inline __attribute__((always_inline)) Vector add_product(int short_words, Vector sum, Words w, Word x) {
-  if (short_words) {
+// Of numbers of 16 bits in words: the sum of both products, word by word.
+static inline __attribute__((always_inline)) Words add_pairs(Words sum, Words a, Word x) {
+#if defined __AVX512BW__
+  return sum + (Words)_mm512_madd_epi16((__m512i)a, _mm512_set1_epi32(x));
+#elif defined __AVX2__
+  return sum + (Words)_mm256_madd_epi16((__m256i)a, _mm256_set1_epi32(x));
+#elif defined __SSE2__ && !defined __AVX__
+  return sum + (Words)_mm_madd_epi16((__m128i)a, _mm_set1_epi32(x));
+#else
+  return sum + (a & 0xffff) * (Word)(int16_t)x + (a >> 16) * (x >> 16);
+#endif
+}
+
+static inline __attribute__((always_inline)) Vector add_product(int kind, Vector sum, Words w, Word x) {
+  if (kind == SHORT) {
 #ifdef __AVX512BF16__
     return (Vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)w, (__m512bh)_mm512_set1_epi32(x));
 #else
@@ -132,14 +145,18 @@ static inline __attribute__((always_inline)) Vector add_product(int short_words,
     return sum + (Vector)(w << 16) * low.value + (Vector)(w & (int)0xffff0000) * high.value;
 #endif
   }
+  if (kind == BYTES) {
+#ifdef __AVX512VNNI__
+    return (Vector)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w, _mm512_set1_epi32(x));
+#else
+    const unsigned bits = (unsigned)x;
+    const Word even = (int)((bits & 0xff0000) << 8) >> 8 & (int)0xffff0000 | (int)(bits << 24) >> 24 & 0xffff;
+    const Word odd = x >> 8 & (int)0xffff0000 | (int)(bits << 16) >> 24 & 0xffff;
+    return (Vector)add_pairs(add_pairs((Words)sum, w & 0xff00ff, even), w >> 8 & 0xff00ff, odd);
+#endif
+  }
   const union { Word bits; float value; } u = {x};
   return sum + (Vector)w * u.value;
-}
-
-// Vector v of a step, the next one `apart` words from it; bytes as the numbers that they are.
-static inline __attribute__((always_inline)) Words words_at(int kind, const Word *w, ptrdiff_t apart, int v) {
-  if (kind != BYTES) return *(const LooseWords *)(w + v * apart);
-  return (Words)__builtin_convertvector(*(const LooseWords *)w << (24 - 8 * v) >> 24, Vector);
 }
 
 // The one product that matrices, keys and values are read by: for `count` rows of words x, `stride` apart, the sums over
@@ -153,22 +170,55 @@ static inline __attribute__((always_inline)) void multiply(
     for (int v = 0; v < vectors; v++) held[i][v] = sums[i][v];
   for (int step = 0; step < steps; step++, w += step_size) {
     Words read[VECTORS];
-    for (int v = 0; ahead && v < (kind == BYTES ? 1 : vectors); v++) __builtin_prefetch(w + v * apart + ahead, 0, 2);
-    for (int v = 0; v < vectors; v++) read[v] = words_at(kind, w, apart, v);
+    for (int v = 0; ahead && v < vectors; v++) __builtin_prefetch(w + v * apart + ahead, 0, 2);
+    for (int v = 0; v < vectors; v++) read[v] = *(const LooseWords *)(w + v * apart);
     for (int i = 0; i < count; i++)
       for (int v = 0; v < vectors; v++)
-        held[i][v] = add_product(kind == SHORT, held[i][v], read[v], x[i * stride + step]);
+        held[i][v] = add_product(kind, held[i][v], read[v], x[i * stride + step]);
   }
   for (int i = 0; i < count; i++)
     for (int v = 0; v < vectors; v++) sums[i][v] = held[i][v];
 }
 
-// n rows of x as words: themselves, or rounded into this thread's room. The words' rows are steps_of(columns) apart.
-static const Word *words(const Model *m, const float *x, ptrdiff_t stride, int columns, int n, ptrdiff_t *words_stride) {
-  *words_stride = m->short_words ? steps_of(columns, 1) : stride;
-  if (!m->short_words) return (const Word *)x;
+// A row of n numbers as signed bytes, the last word filled up with zeros, and two words more: the row's scale, and what
+// its products begin with, which takes off again what unsigned bytes are more than they stand for. A row that holds no
+// finite number alone has none for a scale.
+static void in_bytes(const float *x, int n, Word *to) {
+  const int steps = steps_of(n, BYTES);
+  int8_t *row = (int8_t *)to;
+  int most = 0, total = 0;  // bits of floats without their signs are in the order of these
+  for (int k = 0; k < n; k++) {
+    int bits;
+    memcpy(&bits, x + k, sizeof bits);
+    bits &= 0x7fffffff;
+    most = bits > most ? bits : most;
+  }
+  union { int bits; float value; } largest = {most}, scale = {0};
+  const int finite = most < 0x7f800000;
+  if (finite && largest.value > 1e-30f) {
+    const float factor = 127 / largest.value;
+    scale.value = largest.value / 127;
+    for (int k = 0; k < n; k++) total += row[k] = (int8_t)(int)rintf(x[k] * factor);
+  } else {
+    memset(row, 0, n);
+    if (!finite) scale.value = NAN;
+  }
+  for (int k = n; k < 4 * steps; k++) row[k] = 0;
+  to[steps] = scale.bits;
+  to[steps + 1] = -128 * total;
+}
+
+// n rows of x as words: themselves, or rounded into this thread's room.
+static const Word *words(
+    int kind, const Model *m, const float *x, ptrdiff_t stride, int columns, int n, ptrdiff_t *words_stride) {
+  *words_stride = kind == FLOAT ? stride : steps_of(columns, kind) + (kind == BYTES ? 2 : 0);
+  if (kind == FLOAT) return (const Word *)x;
   Word *room = m->rounded + thread_number() * m->room;
   for (int i = 0; i < n; i++) {
+    if (kind == BYTES) {
+      in_bytes(x + i * stride, columns, room + i * *words_stride);
+      continue;
+    }
     unsigned short *row = (unsigned short *)(room + i * *words_stride);
     for (int k = 0; k < columns; k++) row[k] = to_bfloat16(x[i * stride + k]);
     if (columns % 2) row[columns] = 0;
@@ -176,23 +226,33 @@ static const Word *words(const Model *m, const float *x, ptrdiff_t stride, int c
   return room;
 }
 
+// What a row's sums begin with, and sums of bytes as the numbers that they stand for, by the scales of both sides.
+static inline __attribute__((always_inline)) Vector beginning(int kind, const Word *x, int steps) {
+  return kind == BYTES ? (Vector)((Words){0} + x[steps + 1]) : (Vector){0};
+}
+static inline __attribute__((always_inline)) Vector scaled(Vector sum, Vector scales, const Word *x, int steps) {
+  const union { Word bits; float value; } own = {x[steps]};
+  return __builtin_convertvector((Words)sum, Vector) * scales * own.value;
+}
+
 static inline __attribute__((always_inline)) void tile(
     int kind, int count, const Linear *layer, int first, const Word *x, ptrdiff_t stride, float *y) {
-  const int steps = steps_of(layer->columns, kind == SHORT), step_size = kind == BYTES ? LANES : PANEL;
+  const int steps = steps_of(layer->columns, kind);
   Vector sums[TOGETHER][VECTORS];
   for (int i = 0; i < count; i++)
     for (int v = 0; v < VECTORS; v++)
       if (layer->bias && kind != BYTES)
         sums[i][v] = *(const LooseVector *)(layer->bias + first + v * LANES);
       else
-        sums[i][v] = (Vector){0};
-  const Word *w = (const Word *)layer->panels + (ptrdiff_t)(first / PANEL) * steps * step_size;
+        sums[i][v] = beginning(kind, x + i * stride, steps);
+  const Word *w = (const Word *)layer->panels + (ptrdiff_t)first * steps;
   const int ahead = count == 1 && kind != SHORT ? AHEAD : 0;  // alone, an item waits for memory most of its time
-  multiply(kind, count, VECTORS, steps, w, step_size, LANES, ahead, x, stride, sums);
+  multiply(kind, count, VECTORS, steps, w, PANEL, LANES, ahead, x, stride, sums);
   if (kind == BYTES)
     for (int i = 0; i < count; i++)
       for (int v = 0; v < VECTORS; v++) {
-        sums[i][v] *= *(const LooseVector *)(layer->scales + first + v * LANES);
+        const Vector scales = *(const LooseVector *)(layer->scales + first + v * LANES);
+        sums[i][v] = scaled(sums[i][v], scales, x + i * stride, steps);
         __asm__("" : "+m"(sums[i][v]));  // compilers would fuse it with the next line for some counts, and round otherwise
         if (layer->bias) sums[i][v] += *(const LooseVector *)(layer->bias + first + v * LANES);
       }
@@ -217,7 +277,7 @@ static int blocks_allowed(void) {
 }
 
 static int by_blocks(const Model *m, const Linear *layer) {
-  return m->short_words && layer->columns % (2 * LANES) == 0 && blocks_allowed();
+  return m->kind == SHORT && layer->columns % (2 * LANES) == 0 && blocks_allowed();
 }
 
 // The intrinsics of some compilers do not say what memory they read; what was written before has to be there.
@@ -242,7 +302,7 @@ static void put_back_blocks(const Blocks *before) {
 
 // What `tile` does, for up to 16 items.
 static void block(const Linear *layer, int count, int first, const Word *x, ptrdiff_t stride, float *y) {
-  const int steps = steps_of(layer->columns, 1), rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
+  const int steps = steps_of(layer->columns, SHORT), rows = layer->rows - first < PANEL ? layer->rows - first : PANEL;
   const Word *w = (const Word *)layer->panels + (ptrdiff_t)first * steps;
   const ptrdiff_t apart = PANEL * sizeof *w;
   float room[LANES * PANEL];
@@ -292,7 +352,7 @@ static void product(const Model *m, const Linear *layer, const float *x, ptrdiff
   if (blocks) remember_blocks(&before);
   ptrdiff_t begin, end, between;
   share((ptrdiff_t)tiles * panels, &begin, &end);
-  const Word *read = words(m, x, stride, layer->columns, n, &between);
+  const Word *read = words(m->kind, m, x, stride, layer->columns, n, &between);
   for (ptrdiff_t k = begin; k < end; k++) {
     const int first = k / tiles * PANEL, item = k % tiles * together, count = n - item < together ? n - item : together;
     const Word *rows = read + item * between;
@@ -304,8 +364,8 @@ static void product(const Model *m, const Linear *layer, const float *x, ptrdiff
     }
 #define TILE(count) \
   case count: \
-    if (m->short_words) tile(SHORT, count, layer, first, rows, between, out); \
-    else if (m->bytes) tile(BYTES, count, layer, first, rows, between, out); \
+    if (m->kind == SHORT) tile(SHORT, count, layer, first, rows, between, out); \
+    else if (m->kind == BYTES) tile(BYTES, count, layer, first, rows, between, out); \
     else tile(FLOAT, count, layer, first, rows, between, out); \
     break
     switch (count) {  // each a loop of its own, with its sums in registers
@@ -399,28 +459,36 @@ static void activate(int kind, float *x, ptrdiff_t n) {
   }
 }
 
-// Keys of a head, for scores of LANES positions at once: (positions / LANES, steps over D, LANES) words. Values, for sums
-// over positions: (steps over positions, D filled up to whole vectors) words.
-static ptrdiff_t key_words(const Model *m) {
-  return (ptrdiff_t)filled(m->context, LANES) * steps_of(m->head_width, m->short_words);
-}
+// Keys of a head, for scores of LANES positions at once: (positions / LANES, steps over D, LANES) words; of bytes two
+// steps more, the scales of these positions' keys and of their values. Values, for sums over positions: (steps over
+// positions, D filled up to whole vectors) words.
+static int key_steps(const Model *m) { return steps_of(m->head_width, m->kind) + (m->kind == BYTES ? 2 : 0); }
+static ptrdiff_t key_words(const Model *m) { return (ptrdiff_t)filled(m->context, LANES) * key_steps(m); }
 static ptrdiff_t value_words(const Model *m) {
-  return (ptrdiff_t)steps_of(m->context, m->short_words) * filled(m->head_width, LANES);
+  return (ptrdiff_t)steps_of(m->context, m->kind) * filled(m->head_width, LANES);
 }
 
 static void keep(const Model *m, const Layer *layer, Item item, int group, const float *key, const float *value) {
-  const int D = m->head_width, steps = steps_of(D, m->short_words), row = filled(D, LANES), s = item.position;
-  const ptrdiff_t head = (ptrdiff_t)item.stream * m->groups + group;
-  Word *keys = layer->keys + head * key_words(m) + (ptrdiff_t)(s / LANES) * steps * LANES + s % LANES;
-  Word *values = layer->values + head * value_words(m);
-  if (m->short_words) {
+  const int D = m->head_width, kind = m->kind, steps = steps_of(D, kind), s = item.position, part = s % (1 << kind);
+  const ptrdiff_t head = (ptrdiff_t)item.stream * m->groups + group, row = filled(D, LANES);
+  Word *keys = layer->keys + head * key_words(m) + (ptrdiff_t)(s / LANES) * key_steps(m) * LANES + s % LANES;
+  Word *values = layer->values + head * value_words(m) + (s >> kind) * row;
+  if (kind == BYTES) {
+    ptrdiff_t unused;
+    const Word *read = words(kind, m, key, 0, D, 1, &unused);
+    for (int step = 0; step < steps; step++) keys[step * LANES] = read[step] ^ (int)0x80808080;
+    keys[steps * LANES] = read[steps];
+    read = words(kind, m, value, 0, D, 1, &unused);
+    for (int i = 0; i < D; i++) ((uint8_t *)(values + i))[part] = ((const uint8_t *)read)[i] ^ 0x80;
+    keys[(steps + 1) * LANES] = read[steps];
+  } else if (kind == SHORT) {
     for (int i = 0; i < D; i++) {
       ((unsigned short *)(keys + i / 2 * LANES))[i % 2] = to_bfloat16(key[i]);
-      ((unsigned short *)(values + (ptrdiff_t)(s / 2) * row + i))[s % 2] = to_bfloat16(value[i]);
+      ((unsigned short *)(values + i))[part] = to_bfloat16(value[i]);
     }
   } else {
     for (int i = 0; i < D; i++) memcpy(keys + i * LANES, key + i, sizeof(float));
-    memcpy(values + (ptrdiff_t)s * row, value, D * sizeof(float));
+    memcpy(values, value, D * sizeof(float));
   }
 }
 
@@ -441,47 +509,60 @@ static void prepare(const Model *m, const float *scale, float *v, int position) 
 
 // Scores of `vectors` × LANES positions for the query q.
 static inline __attribute__((always_inline)) void score(
-    int short_words, int vectors, int steps, const Word *keys, const Word *q, float *scores) {
-  Vector sums[1][VECTORS] = {0};
-  multiply(short_words, 1, vectors, steps, keys, LANES, (ptrdiff_t)steps * LANES, 0, q, 0, sums);
+    int kind, int vectors, int steps, const Word *keys, ptrdiff_t apart, int ahead, const Word *q, float *scores) {
+  Vector sums[1][VECTORS];
+  for (int v = 0; v < vectors; v++) sums[0][v] = beginning(kind, q, steps);
+  multiply(kind, 1, vectors, steps, keys, LANES, apart, ahead, q, 0, sums);
+  for (int v = 0; kind == BYTES && v < vectors; v++) {
+    const Word *scales = keys + v * apart + steps * LANES;
+    sums[0][v] = scaled(sums[0][v], *(const LooseVector *)scales, q, steps);
+    __builtin_prefetch(scales + ahead, 0, 2);
+    __builtin_prefetch(scales + ahead + LANES, 0, 2);
+  }
   memcpy(scores, sums[0], vectors * sizeof(Vector));
 }
 
 // `vectors` × LANES dimensions of the weighted sum of values.
 static inline __attribute__((always_inline)) void mix(
-    int short_words, int vectors, int steps, const Word *values, int row, const Word *weights, float *y) {
-  Vector sums[1][VECTORS] = {0};
-  multiply(short_words, 1, vectors, steps, values, row, LANES, 0, weights, 0, sums);
+    int kind, int vectors, int steps, const Word *values, int row, int ahead, const Word *weights, float *y) {
+  Vector sums[1][VECTORS];
+  for (int v = 0; v < vectors; v++) sums[0][v] = beginning(kind, weights, steps);
+  multiply(kind, 1, vectors, steps, values, row, LANES, ahead, weights, 0, sums);
+  for (int v = 0; kind == BYTES && v < vectors; v++)
+    sums[0][v] = scaled(sums[0][v], (Vector){0} + 1, weights, steps);
   memcpy(y, sums[0], vectors * sizeof(Vector));
 }
 
 static inline __attribute__((always_inline)) void attend(
-    int short_words, const Model *m, const Layer *layer, Item item, int head, const float *q, float *y) {
-  const int D = m->head_width, steps = steps_of(D, short_words), row = filled(D, LANES);
+    int kind, const Model *m, const Layer *layer, Item item, int head, const float *q, float *y) {
+  const int D = m->head_width, steps = steps_of(D, kind), row = filled(D, LANES);
   const int seen = item.position + 1, blocks = (seen + LANES - 1) / LANES;
   const ptrdiff_t kept = (ptrdiff_t)item.stream * m->groups + head / (m->heads / m->groups);
+  const ptrdiff_t apart = (ptrdiff_t)key_steps(m) * LANES;
   const Word *keys = layer->keys + kept * key_words(m), *values = layer->values + kept * value_words(m);
   float *scores = m->scores + (ptrdiff_t)thread_number() * filled(m->context, LANES);
   ptrdiff_t unused;
-  const Word *read = words(m, q, 0, D, 1, &unused);
+  const Word *read = words(kind, m, q, 0, D, 1, &unused);
   int block = 0;
   for (; block + VECTORS <= blocks; block += VECTORS)
-    score(short_words, VECTORS, steps, keys + (ptrdiff_t)block * steps * LANES, read, scores + block * LANES);
+    score(kind, VECTORS, steps, keys + block * apart, apart, key_words(m), read, scores + block * LANES);
   for (; block < blocks; block++)
-    score(short_words, 1, steps, keys + (ptrdiff_t)block * steps * LANES, read, scores + block * LANES);
+    score(kind, 1, steps, keys + block * apart, apart, key_words(m), read, scores + block * LANES);
   const float largest = maximum(scores, seen);
   for (int s = 0; s < seen; s++) scores[s] = exponential((scores[s] - largest) * m->scale);
   const float total = sum(scores, seen);
-  read = words(m, scores, 0, seen, 1, &unused);
-  const int over = steps_of(seen, short_words);
+  for (block = 0; kind == BYTES && block < blocks; block++)
+    *(LooseVector *)(scores + block * LANES) *= *(const LooseVector *)(keys + block * apart + (steps + 1) * LANES);
+  read = words(kind, m, scores, 0, seen, 1, &unused);
+  const int over = steps_of(seen, kind);
   float mixed[PANEL];
   for (int i = 0; i < D; i += PANEL, values += PANEL) {
     const int width = D - i < PANEL ? D - i : PANEL;
     switch ((width + LANES - 1) / LANES) {
-      case 1: mix(short_words, 1, over, values, row, read, mixed); break;
-      case 2: mix(short_words, 2, over, values, row, read, mixed); break;
-      case 3: mix(short_words, 3, over, values, row, read, mixed); break;
-      case 4: mix(short_words, 4, over, values, row, read, mixed); break;
+      case 1: mix(kind, 1, over, values, row, value_words(m), read, mixed); break;
+      case 2: mix(kind, 2, over, values, row, value_words(m), read, mixed); break;
+      case 3: mix(kind, 3, over, values, row, value_words(m), read, mixed); break;
+      case 4: mix(kind, 4, over, values, row, value_words(m), read, mixed); break;
     }
     for (int k = 0; k < width; k++) y[i + k] = mixed[k] / total;
   }
@@ -504,10 +585,12 @@ static void attention(const Model *m, const Layer *layer, const float *x, const 
     const int item = k / H, head = k % H;
     const float *q = m->wide + (ptrdiff_t)item * layer->qkv.rows + head * D;
     float *y = m->heads_out + (ptrdiff_t)item * H * D + head * D;
-    if (m->short_words)
-      attend(1, m, layer, items[item], head, q, y);
+    if (m->kind == BYTES)
+      attend(BYTES, m, layer, items[item], head, q, y);
+    else if (m->kind == SHORT)
+      attend(SHORT, m, layer, items[item], head, q, y);
     else
-      attend(0, m, layer, items[item], head, q, y);
+      attend(FLOAT, m, layer, items[item], head, q, y);
   }
   meet();
 }

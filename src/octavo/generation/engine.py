@@ -12,7 +12,7 @@ from octavo.errors import InputError
 from octavo.generation.decoder import Decoder
 from octavo.generation.drafts import Drafts
 from octavo.generation.network import Network
-from octavo.generation.sampling import Precision, Sampling
+from octavo.generation.sampling import BYTES, Precision, Sampling
 from octavo.generation.streams import Prompt, Sample, Stream, Streams, TextRequest
 from octavo.util.memory import available_memory, refuse_beyond_memory, room
 
@@ -55,8 +55,9 @@ def fastest_decoder(model: LanguageModel | Network) -> type[Decoder]:
 class Engine:
     """A model with its tokenizer, ready to generate text.
 
-    `precision`: bfloat16 is faster and rounds the numbers that are multiplied, int8 rounds the matrices alone, to a
-    quarter of their memory, so that a text may turn out another. `referee`: only what it lets through is written.
+    `precision`: bfloat16 is faster and rounds the numbers that are multiplied, int8 faster still and rounds them to
+    eight bits, with a scale for each row, so that a text may turn out another. `referee`: only what it lets through is
+    written.
     """
 
     def __init__(
@@ -197,10 +198,8 @@ class Engine:
         """
         seen = min(positions, self.model.context)
         kept = self.model.cache_numbers
-        number = 2 if self.precision == "bfloat16" else 4
-        one = (
-            number * kept * seen + DRAWN * self.tokenizer.vocab_size
-        )  # keys and values; logits until one is drawn
+        one = BYTES[self.precision] * kept * seen  # keys and values
+        one += DRAWN * self.tokenizer.vocab_size  # logits until one is drawn
         refuse_beyond_memory(one, f"A text of {positions:,} tokens takes", remedy="fewer tokens")
         free = available_memory() or room()
         return sys.maxsize if free is None else max(1, free // 2 // one)

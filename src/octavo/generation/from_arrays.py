@@ -211,7 +211,7 @@ def _mixing(taken: _Weights, options: Mapping[str, Any], head: Matrix) -> tuple[
         return Heard(mixer.weighing(weights))
 
     recent = _recent(taken, options, size)
-    return head, Counted(lambda _: heard(), lambda: ngrams_beside(tokens, vocab_size=size), recent)
+    return head, Counted(heard, lambda: ngrams_beside(tokens, vocab_size=size), recent)
 
 
 def _kneser_ney(taken: _Weights, options: Mapping[str, Any], head: Matrix) -> tuple[Matrix, Counted]:
@@ -228,7 +228,7 @@ def _kneser_ney(taken: _Weights, options: Mapping[str, Any], head: Matrix) -> tu
     out = taken.matrix("counts.out", orders + 1, hidden, bias=True)
     tables = cache(partial(tables_of_text, tokens, vocab_size=size, orders=orders))
     counted = Counted(
-        lambda precision: GatedMixture(tables(), from_known, out, precision),
+        lambda: GatedMixture(tables(), from_known, out),
         tables,
         _recent(taken, options, size),
     )

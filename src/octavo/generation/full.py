@@ -29,7 +29,7 @@ class FullDecoder(Decoder):
         self.device = next(model.parameters()).device
         self._computing = model
         if precision == "int8":
-            from octavo.generation.int8 import rounded
+            from octavo.generation.rounded import rounded
 
             self._computing = rounded(model)
         self._products = "float32" if precision == "int8" else precision

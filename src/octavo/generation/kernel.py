@@ -12,7 +12,7 @@ import math
 import mmap
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class LayerStruct(ctypes.Structure):
 
 _COUNTS = ("layers", "width", "heads", "groups", "head_width", "context", "vocabulary")
 _SWITCHES = ("post_norm", "residual", "qk_norm", "turned", "activation")
-_WORDS = ("short_words", "bytes", "before", "buckets")
+_WORDS = ("kind", "before", "buckets")
 
 
 class ModelStruct(ctypes.Structure):
@@ -193,12 +193,13 @@ class KernelDecoder(Decoder):
         described = model if network is None else network
         assert native is not None and isinstance(described, Network), "see `fits`"
         self._decode = native.decode
-        self._short = precision == "bfloat16"
+        self._kind = get_args(Precision).index(precision)
+        self._per_word = 1 << self._kind
         self._lanes, self._panel = (ctypes.c_int.in_dll(native, name).value for name in ("lanes", "panel"))
         self._together = slots * max(1, ITEMS // slots)
         self._crew = Crew(threads(), weights=weights_of(described), slots=slots)
         self._threads = self._crew.most(slots)
-        self._mixture = None if described.counts is None else described.counts.mixture(precision)
+        self._mixture = None if described.counts is None else described.counts.mixture()
         self._outputs = len(described.head.weight)
         # What the kernel points to, which must stay.
         self._held: list[np.ndarray] = []
@@ -270,16 +271,14 @@ class KernelDecoder(Decoder):
         return self._packed(matrix.weight)
 
     def _packed(self, matrix: np.ndarray) -> Packed:
-        scales, pair = None, 2 if self._short else 1
-        more = -len(matrix) % self._panel
+        scales, pair, more = None, self._per_word, -len(matrix) % self._panel
         if self.precision == "int8":
-            matrix, scales = in_bytes(matrix)
-            scales = padded(scales, more)
-        matrix = padded(in_short(matrix) if self._short else matrix, more, -matrix.shape[1] % pair)
+            whole, scales = in_bytes(matrix)
+            matrix, scales = whole.view(np.uint8) ^ 0x80, padded(scales, more)
+        elif self.precision == "bfloat16":
+            matrix = in_short(matrix)
+        matrix = padded(matrix, more, -matrix.shape[1] % pair)
         panels = matrix.reshape(-1, self._panel, matrix.shape[1] // pair, pair).swapaxes(1, 2)
-        if self.precision == "int8":  # four vectors' numbers side by side
-            count, columns, *_ = panels.shape
-            panels = panels.reshape(count, columns, -1, self._lanes, pair).swapaxes(2, 3)
         place = self._matrices.take(panels.size * panels.itemsize // 4)
         place.view(panels.dtype).reshape(panels.shape)[:] = panels
         return place, scales
@@ -295,8 +294,11 @@ class KernelDecoder(Decoder):
     def _cache(self, network: Network) -> list[tuple[np.ndarray, int]]:
         """Room for keys and for values, (streams, heads, rows, words), and the positions in a row; see decode.c."""
         heads, width = network.kv_heads, network.head_width
-        pair = 2 if self._short else 1
-        words = ((self._lanes, self._lanes * -(-width // pair)), (pair, _filled(width, self._lanes)))
+        pair, scales = self._per_word, 2 if self.precision == "int8" else 0
+        words = (
+            (self._lanes, self._lanes * (-(-width // pair) + scales)),
+            (pair, _filled(width, self._lanes)),
+        )
         shapes = [(self.slots, heads, -(-self.context // positions), row) for positions, row in words]
         return [
             (self._memory.take(math.prod(shape)).reshape(shape), positions)
@@ -318,8 +320,7 @@ class KernelDecoder(Decoder):
             qk_norm=network.qk_eps is not None,
             turned=0 if network.cosines is None else network.cosines.shape[1],
             activation=KINDS.index(network.activation),
-            short_words=self._short,
-            bytes=self.precision == "int8",
+            kind=self._kind,
             before=network.before,
             buckets=network.buckets,
             scale=network.scale,
@@ -359,7 +360,8 @@ class KernelDecoder(Decoder):
         """What the kernel writes into between its steps."""
         items, width, context = self._together, described.width, described.context
         joined = described.heads * described.head_width
-        rounded = max(items * max(width, joined, layer.out.columns), context + 1) if self._short else 0
+        rows = items * (_filled(max(width, joined, layer.out.columns), 4) + 8)  # of bytes with two words more
+        rounded = 0 if self.precision == "float32" else max(rows, context + 16) // 2
         sizes = {
             "x": items * width,
             "normed": items * width,

@@ -166,9 +166,9 @@ def _counted(counts: Counts) -> Counted | None:
         return None
     recent = None if counts.recent is None else counts.recent.gate()
     if isinstance(counts, MixingCounts):
-        return Counted(lambda precision: Heard(counts.tables), counts.ngrams, recent)
+        return Counted(lambda: Heard(counts.tables), counts.ngrams, recent)
     gate = (_matrix(counts.from_known), _matrix(counts.out))
-    return Counted(lambda precision: GatedMixture(counts.tables, *gate, precision), counts.ngrams, recent)
+    return Counted(lambda: GatedMixture(counts.tables, *gate), counts.ngrams, recent)
 
 
 def _layer(block: Block) -> Layer:

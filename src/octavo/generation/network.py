@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
-    from octavo.generation.sampling import Precision
     from octavo.ngram.kernel import Tables
     from octavo.ngram.recent import Gate
 
@@ -76,12 +75,12 @@ class Counted:
     """What is counted beside a network.
 
     Attributes:
-        mixture: gives it for a precision; the training text is counted when it is asked for.
+        mixture: gives it; the training text is counted when it is asked for.
         ngrams: gives those of the training text, from which texts are drafted.
         recent: what a text has said so far, if that is counted.
     """
 
-    mixture: Callable[[Precision], Mixture]
+    mixture: Callable[[], Mixture]
     ngrams: Callable[[], Tables | None]
     recent: Gate | None
 

@@ -53,6 +53,8 @@ MODELS: dict[str, dict[str, object]] = {
 OFF = {"bfloat16": 2e-2, "mixing": 2e-2, "": 2e-5}
 """By how much of the largest number an answer may be off, by what its name holds: bfloat16 has eight bits, and a table
 of the mixer may be read one place beside."""
+ASTRAY = 0.25
+"""Share of the rows of int8 that may be off as bfloat16 may: after a number at half a step that went the other way."""
 
 
 def prove() -> str | None:
@@ -72,10 +74,20 @@ def prove() -> str | None:
     for name, answer in alone.items():
         if answer.tobytes() != together[name].tobytes():
             return f"gives other results by two threads than by one ({name})"
-        most = next(most for part, most in OFF.items() if part in name) * np.abs(expected[name]).max()
-        if not (np.abs(answer.astype(np.float64) - expected[name]) <= most).all():
+        if not alike(name, answer, expected[name]):
             return f"gives other results than torch ({name})"
     return None
+
+
+def alike(name: str, answer: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether an answer is as near to the one expected as it has to be."""
+    most = next(most for part, most in OFF.items() if part in name)
+    off = np.abs(answer.astype(np.float64) - expected) / max(
+        np.abs(expected).max(), np.finfo(np.float32).tiny
+    )
+    if "int8" not in name:
+        return bool((off <= most).all())
+    return bool((off <= OFF["bfloat16"]).all() and (off > most).any(axis=-1).mean() <= ASTRAY)
 
 
 def answers() -> Iterator[tuple[str, np.ndarray]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 Window = Literal["slide", "crop"]
 
 Precision = Literal["float32", "bfloat16", "int8"]
-"""Of the numbers that are multiplied; int8: of the matrices alone, all else in float32."""
+"""Of the numbers that are multiplied."""
+BYTES: Mapping[Precision, int] = {"float32": 4, "bfloat16": 2, "int8": 1}
+"""Of a number of keys and values, as they are kept."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import Any
 from octavo.errors import InputError, OctavoError, RunFolderError
 from octavo.generation.drafts import Drafts
 from octavo.generation.engine import Engine, fastest_decoder
-from octavo.generation.sampling import Precision
+from octavo.generation.sampling import BYTES, Precision
 from octavo.model.adapters import merged
 from octavo.run.folder import Progress, RunFolder
 from octavo.run.list import run_folders
@@ -297,8 +297,10 @@ class Models:
         scheduler, own = None, 4 * sum(weight.numel() for weight in run.model.parameters())
         memory = 2 * own  # as they were loaded, and as a decoder has them
         if writes:
-            number = 2 if self.precision == "bfloat16" else 4
-            each = number * run.model.cache_numbers * run.model.context + 4 * run.tokenizer.vocab_size
+            each = (
+                BYTES[self.precision] * run.model.cache_numbers * run.model.context
+                + 4 * run.tokenizer.vocab_size
+            )
             slots = max(LEAST_SLOTS, min(self.slots, (self.memory - memory) // 2 // max(1, each)))
             memory += slots * each
             model = merged(run.model.eval())

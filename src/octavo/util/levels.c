@@ -17,11 +17,11 @@ static int has(unsigned found, unsigned wanted) { return (found & wanted) == wan
 // The levels of the x86-64 psABI, and the two above them that kernels have instructions of. `kept`: registers whose
 // content the system keeps for each process. Instructions alone do not do.
 static int level(void) {
-  unsigned a, b, c, d, one, seven_b = 0, seven_d = 0, more = 0, extended = 0, kept = 0;
+  unsigned a, b, c, d, one, seven_b = 0, seven_c = 0, seven_d = 0, more = 0, extended = 0, kept = 0;
   if (!__get_cpuid(1, &a, &b, &one, &d)) return 0;
   if (__get_cpuid(0x80000001, &a, &b, &c, &d)) extended = c;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
-    seven_b = b, seven_d = d;
+    seven_b = b, seven_c = c, seven_d = d;
     if (a >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) more = a;
   }
   if (one & BIT(27)) __asm__ volatile("xgetbv" : "=a"(kept), "=d"(d) : "c"(0));
@@ -30,7 +30,7 @@ static int level(void) {
       !(extended & BIT(5)) || !has(kept, 0x6))
     return V2;
   if (!has(seven_b, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31)) || !has(kept, 0xe6)) return V3;
-  if (!(more & BIT(5))) return V4;
+  if (!has(more, BIT(5)) || !has(seven_c, BIT(11))) return V4;
   return has(seven_d, BIT(22) | BIT(24)) && has(kept, 0x60000) ? V4_AMX : V4_BF16;
 }
 #else
