@@ -162,7 +162,8 @@ def choices(
 ) -> list[Choice]:
     """The best number of steps for each size that can take enough of them in so many seconds of training, with a
     teacher where that is better and `taught`; first the one to take, which is the best or as good (`ALIKE`). Empty
-    where there is no time for any."""
+    where there is no time for any. Beside a context mixer nobody teaches: there it is worth less than steps."""
+    taught = taught and not facts.mixed
     most = {size: steps_in(seconds, facts, size, step_seconds) for size in step_seconds}
     found = [
         min(

@@ -47,6 +47,7 @@ from unit.auto.laws import FACTS, made_up
 
 SPEEDS = {size: 0.01 * 2**number for number, size in enumerate(SIZES)}
 QUICK = dict(zip(SIZES, (0.011, 0.02, 0.05, 0.14, 0.3, 0.9), strict=True))
+SHORT = replace(FACTS, train_tokens=160_000, train_bytes=160_000, counts=N_GRAMS)
 
 
 def test_more_time_takes_a_larger_model_and_promises_more() -> None:
@@ -125,11 +126,11 @@ def test_of_choices_that_are_alike_the_one_that_sees_its_text_least_is_taken(
 
 
 def test_a_short_text_and_much_time_are_worth_a_teacher() -> None:
-    short = replace(
-        FACTS, train_tokens=160_000, train_bytes=160_000, validation_tokens=9_000, test_tokens=9_000
-    )
+    short = replace(SHORT, validation_tokens=9_000, test_tokens=9_000)
     law = shipped_law()
+    beside_a_mixer = replace(short, counts={"kind": "mixing"})
     for seconds, teachers in ((30, 0), (600, 1), (6000, 3)):
+        assert not any(each.teaching.teachers for each in choices(beside_a_mixer, QUICK, seconds, law))
         best = choices(short, QUICK, seconds, law)[0]
         alone = choices(short, QUICK, seconds, law, taught=False)[0]
         assert best.teaching.teachers == teachers and not alone.teaching.teachers
@@ -152,7 +153,7 @@ def test_a_short_text_and_much_time_are_worth_a_teacher() -> None:
 
 
 def test_a_teacher_brings_a_part_of_what_one_training_does() -> None:
-    short = replace(FACTS, train_tokens=160_000, train_bytes=160_000)
+    short = SHORT
     best = choices(short, QUICK, 600, shipped_law())[0]
     each = best.steps_of_each * best.size.step_tokens
     share = shipped_law().share(best.parameters, each, short.train_bytes)
@@ -165,8 +166,9 @@ def test_a_teacher_brings_a_part_of_what_one_training_does() -> None:
 
 
 def test_nobody_teaches_what_is_seen_once_or_can_hardly_be_learned_by_heart() -> None:
-    long = replace(FACTS, train_tokens=10**8, train_bytes=10**8)
-    for one in choices(FACTS, SPEEDS, 6000, shipped_law()):
+    long = replace(FACTS, train_tokens=10**8, train_bytes=10**8, counts=N_GRAMS)
+    counted = replace(FACTS, counts=N_GRAMS)
+    for one in choices(counted, SPEEDS, 6000, shipped_law()):
         seen = one.passes / one.teaching.longer
         worn = seen * one.parameters / FACTS.train_tokens
         assert not one.teaching.teachers or (seen >= SEEN and worn >= WORN)
@@ -177,8 +179,7 @@ def test_of_a_taught_model_it_is_said_that_more_would_be_learned_by_heart_where_
     None
 ):
     """Its teachers' trainings take their part of the time."""
-    short = replace(FACTS, train_tokens=160_000, train_bytes=160_000)
-    best = choices(short, QUICK, 6000, shipped_law())[0]
+    best = choices(SHORT, QUICK, 6000, shipped_law())[0]
     fitting = best.teaching.steps_in(best.most_steps)
     assert best.teaching.teachers and fitting < 0.9 * best.most_steps
     filled = replace(best, steps=fitting * best.teaching.longer)
@@ -298,7 +299,7 @@ def test_a_pilot_makes_the_promise_surer_and_moves_it() -> None:
 
 def test_a_pilot_chooses_nothing() -> None:
     """Of an odd text what it tells fades with the way, which alone would say that less training is better."""
-    law, facts = shipped_law(), replace(FACTS, pilot_steps=600)
+    law, facts = shipped_law(), replace(FACTS, pilot_steps=600, counts=N_GRAMS)
     odd = replace(facts, piloted=law.share(*pilot_point(facts)) ** 6)
     for minutes in (1, 10, 100):
         plain, told = (choices(each, SPEEDS, 60 * minutes, law) for each in (facts, odd))
@@ -312,7 +313,7 @@ def test_a_pilot_chooses_nothing() -> None:
 
 def test_what_a_pilot_tells_of_a_taught_model_is_of_the_steps_of_each_training() -> None:
     law = shipped_law()
-    facts = replace(FACTS, train_tokens=160_000, train_bytes=160_000, pilot_steps=1200)
+    facts = replace(SHORT, train_tokens=160_000, train_bytes=160_000, pilot_steps=1200)
     share = 0.9 * law.share(*pilot_point(facts))
     best = choices(replace(facts, piloted=share), QUICK, 6000, law)[0]
     assert best.teaching.longer > 1
