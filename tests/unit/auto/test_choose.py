@@ -10,6 +10,7 @@ import pytest
 
 from octavo.auto import choose
 from octavo.auto.choose import (
+    BY_HEART,
     LEAST_STEPS,
     LESS,
     MORE,
@@ -150,6 +151,22 @@ def test_a_short_text_and_much_time_are_worth_a_teacher() -> None:
                 in said["model.dropout"]
             )
             assert f"learned for {best.steps_of_each:,} steps" in said["training.teachers"]
+
+
+def test_beside_a_mixer_a_text_is_seen_more_often_and_nothing_more_is_promised() -> None:
+    law, mixed = shipped_law(), replace(SHORT, counts={"kind": "mixing"})
+    for seconds in (30, 600, 6000):
+        for one in choices(mixed, QUICK, seconds, law):
+            assert one.steps == min(int(BY_HEART * one.promised_steps), one.most_steps)
+            least, reached = (
+                law.share(*point_of(mixed, one.size, steps)) for steps in (one.promised_steps, one.steps)
+            )
+            assert least <= reached and one.bits == pytest.approx((mixed.start + mixed.drift) * least)
+            assert one.dropout == dropout_for(one.passes, one.parameters / mixed.train_tokens)
+        assert all(
+            each.steps == each.promised_steps for each in choices(SHORT, QUICK, seconds, law, taught=False)
+        )
+    assert any(each.steps > 2 * each.promised_steps for each in choices(mixed, QUICK, 6000, law))
 
 
 def test_a_teacher_brings_a_part_of_what_one_training_does() -> None:
