@@ -730,7 +730,8 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     rows = rows_in(given.out)
-    missing(given, rows)
+    if given.texts:
+        missing(given, rows)
     table = table_of(rows)
     print_table(table)
     if given.table:
