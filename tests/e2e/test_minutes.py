@@ -196,6 +196,7 @@ def test_the_choice_is_a_recipe_that_can_be_kept(octavo: Octavo, tmp_path: Path)
         pytest.param(b"All work and no play makes Jack a dull boy.\n" * 3000, 0, 0.1, id="one line"),
         # Of 8 bits a character, which takes a byte and a half of UTF-8.
         pytest.param(np.random.default_rng(0).bytes(150_000), 5.3, 5.4, id="random bytes"),
+        pytest.param(b"A text of 200 letters. " * 9, 0, 1, id="200 letters"),
     ],
 )
 def test_texts_of_which_nothing_or_everything_is_known(
@@ -218,10 +219,10 @@ def test_texts_of_which_nothing_or_everything_is_known(
     assert least <= json.loads(RunFolder(tmp_path / "run").evaluation.read_text())["bits_per_byte"] <= most
 
 
-def test_a_text_that_is_too_short_or_too_long_for_the_minutes(octavo: Octavo, tmp_path: Path) -> None:
-    (tmp_path / "short.txt").write_text("A text of 200 letters. " * 9)
+def test_a_text_that_is_too_short_for_minutes(octavo: Octavo, tmp_path: Path) -> None:
+    (tmp_path / "short.txt").write_text("A text of 90 letters. " * 4)
     done = octavo("train", "--text", tmp_path / "short.txt", "--minutes", "0.35")
-    assert done.code == 2 and "too short" in done.err, done.err
+    assert done.code == 2 and "too short for --minutes" in done.err, done.err
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ class Choice:
     Attributes:
         tokenizer: as plain data.
         counts: what counts beside it, as plain data.
+        held_out: share of the text for the validation split, and for the test split.
         parameters: without the gate's.
         step_seconds: as measured here.
         promised_steps: those of each training that the promise is of.
@@ -115,6 +116,7 @@ class Choice:
     tokenizer: Mapping[str, Any]
     vocabulary: int
     counts: Mapping[str, Any]
+    held_out: float
     steps: int
     parameters: int
     passes: float
@@ -146,6 +148,7 @@ class Choice:
             tokenizer=self.tokenizer,
             vocabulary=self.vocabulary,
             counts=self.counts,
+            held_out=self.held_out,
         )
         tree["training"]["passes"] = float(f"{MORE * self.passes:.3g}")
         if self.teaching.teachers:
@@ -262,6 +265,7 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teac
         tokenizer=facts.tokenizer,
         vocabulary=facts.vocabulary,
         counts=facts.counts,
+        held_out=facts.held_out,
         steps=teaching.longer * steps,
         parameters=parameters,
         passes=teaching.longer * passes,

@@ -15,6 +15,8 @@ import torch
 
 from octavo.auto.family import (
     BYTES,
+    HELD_OUT,
+    MOST_HELD_OUT,
     PAIRS,
     RECENT,
     SIZES,
@@ -61,7 +63,7 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MOST_MIXING, JUDGED_TWICE = 3.7, 2
+MOST_MIXING, JUDGED_TWICE = 3.0, 2
 """What a context mixer may take in all, in shares of the time for reading; and how often it reads the validation
 split."""
 UNHURRIED = 20.0
@@ -100,6 +102,7 @@ class TextFacts:
         counted: bits per byte of counting alone on the validation split: of a context mixer that reads on, or where
             there is no compiler for one, of the best n-gram with what the text has said so far.
         counts: what counted, as plain data.
+        held_out: share of the text for the validation split, and for the test split.
         start: bits per byte there of a model before its first step.
         idle: whether no token tells what comes after it, as in random letters.
         token_seconds: that counting takes for a token.
@@ -126,6 +129,7 @@ class TextFacts:
     vocabulary: int
     counted: float
     counts: Mapping[str, Any]
+    held_out: float
     start: float
     idle: bool
     token_seconds: float
@@ -237,26 +241,34 @@ def readings(
     fewer by `MARGIN`. A long text is read as pairs alone, if bytes would take too long. The datasets stay in the cache.
     Raises what reading a text raises: too short to hold anything out, no such file, and so on.
     """
-    began = time.monotonic()
+    began, held_out = time.monotonic(), HELD_OUT
 
     def read(way: Mapping[str, Any], counts: Mapping[str, Any] | None = None) -> tuple[Dataset, Recipe]:
-        recipe = resolve(recipe_of(SIZES[0], steps=1, tokenizer=way, counts=counts), text, overrides)
+        tree = recipe_of(SIZES[0], steps=1, tokenizer=way, counts=counts, held_out=held_out)
+        recipe = resolve(tree, text, overrides)
         return build_dataset(recipe, console), recipe
 
+    def known(dataset: Dataset, recipe: Recipe, way: Mapping[str, Any]) -> Reading:
+        found = counted(dataset, recipe, way)
+        return found._replace(facts=replace(found.facts, held_out=held_out))
+
     first = read(BYTES)
+    if HELD_OUT * first[0].train.bytes > MOST_HELD_OUT:
+        held_out = MOST_HELD_OUT / first[0].train.bytes
+        first = read(BYTES)
     is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
     if is_mixed and (most := read_in(seconds, first[0])) < first[0].train.bytes:
         first = read(BYTES, counts_here(int(most)))
     if is_mixed or any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
         task_of(first[1]).count_ahead(*first)  # while one core reads
-        return [counted(*first, BYTES)]
+        return [known(*first, BYTES)]
     if first[0].train.bytes <= LONG:  # both at once
-        as_bytes = Meanwhile(lambda: counted(*first, BYTES))
-        found = [counted(*read(PAIRS), PAIRS), as_bytes.result()]
+        as_bytes = Meanwhile(lambda: known(*first, BYTES))
+        found = [known(*read(PAIRS), PAIRS), as_bytes.result()]
     else:  # bytes take twice as long as pairs, and are unlikely to be better
-        found = [counted(*read(PAIRS), PAIRS)]
+        found = [known(*read(PAIRS), PAIRS)]
         if 2 * (time.monotonic() - began) < seconds:
-            found.append(counted(*first, BYTES))
+            found.append(known(*first, BYTES))
     return sorted(found, key=lambda each: each.facts.counted * (1 + MARGIN * (each.facts.tokenizer is PAIRS)))
 
 
@@ -297,6 +309,7 @@ def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> R
         vocabulary=vocabulary,
         counted=alone,
         counts=recipe.model.counts.model_dump(exclude_unset=True),
+        held_out=HELD_OUT,
         start=alone,
         idle=bits > (1 - TELLING) * unigrams,
         token_seconds=taken,

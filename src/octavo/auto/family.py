@@ -82,6 +82,11 @@ def judged_in(size: Size, steps: int, *, mixes: bool) -> int:
     return int(min(max(tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
+HELD_OUT, MOST_HELD_OUT = 0.05, 200_000
+"""The share of a text that is held out for the validation split, and for the test split; and bytes of each at most, for
+judging more takes its time from learning."""
+
+
 N_GRAMS: Mapping[str, Any] = {"kind": "kneser-ney", "recent": RECENT}
 """What counts where a context mixer cannot."""
 
@@ -103,15 +108,16 @@ def recipe_of(
     tokenizer: Mapping[str, Any] = BYTES,
     vocabulary: int = 256,
     counts: Mapping[str, Any] | None = None,
+    held_out: float = HELD_OUT,
 ) -> dict[str, Any]:
     """A recipe as plain data, without a text. `vocabulary`: tokens, as far as known; `counts`: what counts beside the
-    model; None: `counts_here`."""
+    model; None: `counts_here`; `held_out`: share of the text for either split that is."""
     counts = counts_here() if counts is None else counts
     mixes = counts["kind"] == "mixing"
     return {
         "split": "files",
-        "validation": 0.05,
-        "test": 0.05,
+        "validation": held_out,
+        "test": held_out,
         "tokenizer": dict(tokenizer),
         "expected_vocabulary": vocabulary,
         "batches": "windows",

@@ -204,6 +204,11 @@ def test_of_a_taught_model_it_is_said_that_more_would_be_learned_by_heart_where_
     assert replace(filled, steps=filled.steps // 2).has_time_left
 
 
+def test_a_run_holds_out_what_was_held_out_when_the_text_was_looked_at() -> None:
+    best = choices(replace(FACTS, held_out=0.02), SPEEDS, 60, made_up())[0]
+    assert [check(best.recipe()).validation, check(best.recipe()).test] == [0.02, 0.02]
+
+
 def test_no_time_no_choice() -> None:
     assert choices(FACTS, SPEEDS, 0.5 * LEAST_STEPS * 0.01, made_up()) == []
     assert choices(FACTS, SPEEDS, -10, made_up()) == []

@@ -25,7 +25,7 @@ from octavo.auto.facts import (
     unlike,
     with_pilot,
 )
-from octavo.auto.family import BYTES, PAIRS, SIZES, recipe_of
+from octavo.auto.family import BYTES, HELD_OUT, PAIRS, SIZES, recipe_of
 from octavo.config import Recipe, check
 from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError
@@ -273,6 +273,23 @@ def test_of_a_text_that_a_mixer_cannot_read_in_time_it_reads_the_last_part(
             recipe = check(recipe_of(SIZES[0], steps=1, counts=counted))
             assert isinstance(recipe.model.counts, MixingCountsConfig)
             assert recipe.model.counts.most == counted["most"]
+
+
+def test_of_a_long_text_no_more_is_held_out_than_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(2000)))
+    (usual, *_) = facts.readings(text, (), QUIET)
+    assert usual.facts.held_out == HELD_OUT
+    monkeypatch.setattr(facts, "MOST_HELD_OUT", 500)
+    for found in facts.readings(text, (), QUIET):
+        assert found.facts.held_out == 500 / usual.dataset.train.bytes < HELD_OUT
+        for split in (found.dataset.validation, found.dataset.test):
+            assert 400 < split.bytes < 600
+        assert found.recipe.validation == found.recipe.test == found.facts.held_out
+    own = facts.readings(text, ["validation=0.1"], QUIET)[0]
+    assert own.dataset.validation.bytes > 3000 and own.dataset.test.bytes < 600
 
 
 def test_pairs_must_be_better_by_a_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
