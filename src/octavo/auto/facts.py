@@ -17,6 +17,7 @@ from octavo.auto.family import (
     BYTES,
     HELD_OUT,
     MOST_HELD_OUT,
+    N_GRAMS,
     PAIRS,
     RECENT,
     SIZES,
@@ -63,7 +64,7 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MOST_MIXING, JUDGED_TWICE = 3.0, 2
+MOST_MIXING, VALIDATIONS = 3.0, 2
 """What a context mixer may take in all, in shares of the time for reading; and how often it reads the validation
 split."""
 UNHURRIED = 20.0
@@ -101,14 +102,14 @@ class TextFacts:
         train_bytes, validation_bytes: UTF-8.
         counted: bits per byte of counting alone on the validation split: of a context mixer that reads on, or where
             there is no compiler for one, of the best n-gram with what the text has said so far.
-        counts: what counted, as plain data.
-        held_out: share of the text for the validation split, and for the test split.
+        counts: what counts beside the models of the family, as plain data.
         start: bits per byte there of a model before its first step.
         idle: whether no token tells what comes after it, as in random letters.
         token_seconds: that counting takes for a token.
         drift: how much harder than the validation split the test split should be, in bits per byte; 0 where documents
             are held out by chance.
         spread: standard deviation of that.
+        held_out: share of the text for the validation split, and for the test split.
         symbols: of its characters, the share of `SYMBOLS` (of a long text, of its beginning).
         languages: of the training split, code → share, by samples; empty where they were not looked at.
         others: bits per byte of counting by the kind of tokenizer, where the text was read in another way too.
@@ -129,12 +130,12 @@ class TextFacts:
     vocabulary: int
     counted: float
     counts: Mapping[str, Any]
-    held_out: float
     start: float
     idle: bool
     token_seconds: float
     drift: float
     spread: float
+    held_out: float = HELD_OUT
     symbols: float = 0.0
     languages: Mapping[str, float] = field(default_factory=dict)
     others: Mapping[str, float] = field(default_factory=dict)
@@ -275,7 +276,7 @@ def readings(
 def read_in(seconds: float, dataset: Dataset) -> float:
     """Bytes of a training split that a context mixer reads, with so many seconds for reading, besides the held-out
     ones."""
-    held_out = JUDGED_TWICE * dataset.validation.bytes + (dataset.test.bytes if dataset.test else 0)
+    held_out = VALIDATIONS * dataset.validation.bytes + (dataset.test.bytes if dataset.test else 0)
     return max(MOST_HEARD, MOST_MIXING * seconds / READING - held_out)
 
 
@@ -308,8 +309,9 @@ def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> R
         validation_bytes=validation.bytes,
         vocabulary=vocabulary,
         counted=alone,
-        counts=recipe.model.counts.model_dump(exclude_unset=True),
-        held_out=HELD_OUT,
+        counts=recipe.model.counts.model_dump(exclude_unset=True)
+        if isinstance(counts, MixingCounts)
+        else N_GRAMS,
         start=alone,
         idle=bits > (1 - TELLING) * unigrams,
         token_seconds=taken,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from octavo.auto.facts import TextFacts
-from octavo.auto.family import BYTES, HELD_OUT
+from octavo.auto.family import BYTES
 from octavo.auto.law import NAMES, Law
 
 VALUES = {
@@ -32,7 +32,6 @@ FACTS = TextFacts(
     vocabulary=65,
     counted=2.3,
     counts={"kind": "mixing"},
-    held_out=HELD_OUT,
     start=2.2,
     idle=False,
     token_seconds=1e-6,

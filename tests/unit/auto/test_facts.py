@@ -25,7 +25,7 @@ from octavo.auto.facts import (
     unlike,
     with_pilot,
 )
-from octavo.auto.family import BYTES, HELD_OUT, PAIRS, SIZES, recipe_of
+from octavo.auto.family import BYTES, HELD_OUT, N_GRAMS, PAIRS, SIZES, recipe_of
 from octavo.config import Recipe, check
 from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError
@@ -258,7 +258,7 @@ def test_of_a_text_that_a_mixer_cannot_read_in_time_it_reads_the_last_part(
     (whole,) = facts.readings(text, (), QUIET)
     train = whole.dataset.train.bytes
     assert isinstance(whole.counts, MixingCounts) and len(whole.counts.tokens) == train
-    held_out = facts.JUDGED_TWICE * whole.dataset.validation.bytes + whole.dataset.test.bytes
+    held_out = facts.VALIDATIONS * whole.dataset.validation.bytes + whole.dataset.test.bytes
     enough = READING * (train + held_out) / facts.MOST_MIXING
     for seconds in (1.01 * enough, 0.9 * enough, 0.01 * enough):
         (found,) = facts.readings(text, (), QUIET, seconds=seconds)
@@ -273,6 +273,20 @@ def test_of_a_text_that_a_mixer_cannot_read_in_time_it_reads_the_last_part(
             recipe = check(recipe_of(SIZES[0], steps=1, counts=counted))
             assert isinstance(recipe.model.counts, MixingCountsConfig)
             assert recipe.model.counts.most == counted["most"]
+
+
+@pytest.mark.parametrize("kind", ["none", "kneser-ney"])
+def test_what_else_is_to_count_leaves_the_promise_to_ngrams(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The promise is of the choice alone, and knows nothing of a setting of one's own."""
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(900)))
+    found = survey(text, (f"model.counts={kind}",), QUIET)
+    monkeypatch.setattr(family, "counts_here", lambda: KNESER_NEY)
+    expected = survey(text, (), QUIET)
+    assert found.counts == expected.counts == N_GRAMS
+    assert (found.start, found.counted) == (expected.start, expected.counted)
 
 
 def test_of_a_long_text_no_more_is_held_out_than_tells(
