@@ -28,7 +28,10 @@ from common import finish, keep_row, load, print_table, rows_in
 
 ROOT = Path(__file__).parents[1]
 TESTS = (
-    *(f"generation/test_{name}.py" for name in ("native", "native_fits", "int8", "proof", "slots")),
+    *(
+        f"generation/test_{name}.py"
+        for name in ("native", "native_fits", "int8", "rounded", "proof", "slots")
+    ),
     *("model/test_attention.py", "ngram"),
 )
 SCORE = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).score())"

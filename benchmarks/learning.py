@@ -1,7 +1,7 @@
 """What the field found to help where a text is short, at the sizes of the dial and with a context mixer beside: each
 change against the same baseline, with equal steps and with equal seconds, for several seeds and texts.
 
-    python benchmarks/learning.py --texts play.txt code.txt --out runs.jsonl
+    python benchmarks/learning.py --texts FOLDER --out runs.jsonl
     python benchmarks/learning.py --out runs.jsonl --table results/learning.md
 
 The baseline is the dial's own recipe of a size (`--size`), trained for `--steps` steps by what trains it: Muon, linear
@@ -34,7 +34,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from common import above, finish, in_markdown, keep_row, print_table, rows_in
+from common import above, keep_row, mean, parser_of, run_missing
 from octavo.auto import family
 from octavo.config import Recipe, check
 from octavo.config.schema import ASKING, TeachersConfig
@@ -47,8 +47,6 @@ from octavo.ngram.mixing_counts import MOST_HEARD, MixingCounts
 from octavo.training import optimizers
 from octavo.training.device import Bfloat16Products, fast_bfloat16
 
-T95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20)
-"""Student's t for 95 % intervals, by degrees of freedom from 1 on."""
 TURNS, TURN = 6, 8
 """How often a change and the baseline take turns to be timed, and steps of a turn."""
 HELD_OUT = 0.04
@@ -539,8 +537,8 @@ class Training:
         """The model after all steps."""
         while self.taken < self.steps:
             self.step()
-        for weights, mean in zip(self.parameters, self.mean, strict=False):
-            weights.data.copy_(mean)
+        for weights, averaged in zip(self.parameters, self.mean, strict=False):
+            weights.data.copy_(averaged)
         return self.model.eval()
 
 
@@ -658,16 +656,16 @@ def run(
 def missing(given: argparse.Namespace, rows: list[Row]) -> None:
     """Run what the file lacks."""
     size = family.SIZES[given.size]
+    torch.set_num_threads(given.threads)
+    texts = sorted(given.text.iterdir())
     names = list(CHANGES) if given.changes is None else given.changes
     for name in ("baseline", *names):
         change = CHANGES.get(name, BASE)
         known = [row["ratio"] for row in rows if row["change"] == name and row["size"] == given.size]
-        ratio = (
-            known[0] if known else 1.0 if name == "baseline" else steps_ratio(change, given.texts[0], size)
-        )
+        ratio = known[0] if known else 1.0 if name == "baseline" else steps_ratio(change, texts[0], size)
         ways = {"steps": given.steps, "seconds": round(given.steps / ratio)}
         for way in given.equal if name != "baseline" else ["steps"]:
-            for path in given.texts:
+            for path in texts:
                 for seed in given.seeds:
                     key = {"change": name, "text": path.stem, "seed": seed, "size": given.size, "equal": way}
                     key |= {"of": given.steps}
@@ -676,15 +674,6 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
                     found = run(change, path, size, steps=ways[way], seed=seed, end=given.end)
                     took = {"ratio": round(ratio, 4), "steps": ways[way]}
                     keep_row(key | took | {k: round(v, 5) for k, v in found.items()}, rows, given.out)
-
-
-def interval(values: Sequence[float]) -> str:
-    """Their mean, with its 95 % interval where there are several."""
-    said = f"{statistics.mean(values):+.4f}"
-    if len(values) < 2:
-        return said
-    t = T95[min(len(values) - 1, len(T95)) - 1]
-    return f"{said} ± {t * statistics.stdev(values) / len(values) ** 0.5:.4f}"
 
 
 def table_of(rows: list[Row]) -> list[Row]:
@@ -707,19 +696,14 @@ def table_of(rows: list[Row]) -> list[Row]:
         }
         for figure in ("alone", "mixed", "end"):
             found = [one[figure] - other[figure] for one, other in both if figure in one and figure in other]
-            line[figure] = interval(found) if found else "–"
+            line[figure] = mean(found, 4) if found else "–"
         table.append(line)
     return table
 
 
 def main() -> None:
     """See the module's docstring."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--texts", type=Path, nargs="*", default=[])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--table", type=Path, help="write the page of what is there")
+    parser = parser_of(__doc__, texts="--texts")
     parser.add_argument("--changes", nargs="*", choices=list(CHANGES))
     parser.add_argument("--seeds", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--size", type=int, default=2, help="which of the dial's sizes, from 0")
@@ -728,17 +712,13 @@ def main() -> None:
     parser.add_argument("--end", action="store_true", help="judge the last twentieth, too")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    rows = rows_in(given.out)
-    if given.texts:
-        missing(given, rows)
-    table = table_of(rows)
-    print_table(table)
-    if given.table:
-        said = "\n".join(f"- *{name}*: {change.about}." for name, change in CHANGES.items())
+    said = "\n".join(f"- *{name}*: {change.about}." for name, change in CHANGES.items())
+
+    def page(rows: list[Row]) -> str:
         top = above("What helps a small network on a short text", __doc__, f"{given.threads} thread")
-        given.table.write_text(f"{top}\n\n{said}\n\n{in_markdown(table)}", encoding="utf-8")
-    finish({"rows": table})
+        return f"{top}\n\n{said}"
+
+    run_missing(given, missing, table_of, page)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from octavo.generation.int8 import in_bytes
-from octavo.model.attention import ExplicitAttend, FusedAttend, causal_mask
+from octavo.model.attention import ExplicitAttend, FusedAttend, attention_weights
 
 if TYPE_CHECKING:
     from octavo.model.base import LanguageModel
@@ -58,13 +58,7 @@ class RoundedAttend(nn.Module):
         k, v = (each.repeat_interleave(q.size(1) // k.size(1), dim=1) for each in (k, v))  # (B, H, S, D)
         (q, q_scale), (k, k_scale), (v, v_scale) = map(rows_in_bytes, (q, k, v))
         scores = (q @ k.mT).float() * k_scale.mT * q_scale * self.scale  # (B, H, T, S)
-        if causal and mask is None:
-            mask = causal_mask(q.size(2), k.size(2), q.device)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        weights = scores.softmax(dim=-1)
-        if mask is not None:  # where a query may look nowhere these are no numbers
-            weights = weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+        weights = attention_weights(scores, mask, causal=causal)
         whole, scale = rows_in_bytes(weights * v_scale.mT)
         return (whole @ v).float() * scale  # (B, H, T, D)
 

@@ -110,15 +110,19 @@ class ExplicitAttend(nn.Module):
     ) -> Tensor:
         k = k.repeat_interleave(q.size(1) // k.size(1), dim=1)  # (B, H, S, D)
         v = v.repeat_interleave(q.size(1) // v.size(1), dim=1)
-        scores = q @ k.transpose(-2, -1) * self.scale  # (B, H, T, S)
-        if causal and mask is None:
-            mask = causal_mask(q.size(2), k.size(2), q.device)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, -math.inf)
-        weights = scores.softmax(dim=-1)
-        if mask is not None:  # where a query may look nowhere these are no numbers
-            weights = weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+        weights = attention_weights(q @ k.transpose(-2, -1) * self.scale, mask, causal=causal)  # (B, H, T, S)
         return self.drop(self.weights(weights)) @ v  # (B, H, T, D)
+
+
+def attention_weights(scores: Tensor, mask: Tensor | None, *, causal: bool) -> Tensor:
+    """(B, H, T, S) attention weights from scores, where a mask lets a query look, or, where there is none, `causal`
+    says so."""
+    if causal and mask is None:
+        mask = causal_mask(scores.size(-2), scores.size(-1), scores.device)
+    if mask is None:
+        return scores.softmax(dim=-1)
+    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
+    return weights.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)  # no numbers where it may look nowhere
 
 
 def causal_mask(length: int, seen: int, device: torch.device) -> Tensor:

@@ -212,8 +212,8 @@ class CountedText(Counts):
 
 
 def refuse_saved(prefix: str, refuse: Callable[..., None], *tensors: Tensor | None, **limits: int) -> None:
-    """Call `refuse` with tensors of whole numbers that are to be loaded; what is none it gets as no numbers at all.
-    Raises RuntimeError where it raises ValueError."""
+    """Call `refuse` with the numbers of tensors that are to be loaded, and turn its ValueError into the RuntimeError
+    that torch raises. A missing tensor, and one of no whole numbers, is given as no floats, which `refuse` refuses."""
     arrays = [
         np.empty(0, np.float32) if each is None or each.is_floating_point() else each.cpu().numpy()
         for each in tensors
