@@ -1,10 +1,11 @@
 // Context mixing: what comes next, from many contexts at once, decided bit by bit. The twin is in slow_mixing.py.
 //
 // A text is a sequence of units of 8 bits. Each bit is predicted by what followed each of some contexts: the last units,
-// the word and the words before it, units further back, what followed such a unit or word lately, what stands between
-// words and how these begin, the line's column, its first word and what stands above, the longest match. Of each context
+// the word and the words before it, how long ago it stood last, what it did in this part of the text, units further back,
+// what followed such units or such a part of a word lately, what stands between words and how these begin, the last
+// bracket or quotation mark, the line's column, its first word and what stands above, the longest match. Of each context
 // a line of the processor's cache keeps a short history of every bit of half a unit; what such histories came to is
-// counted. All predictions, and a network's where one is heard, are mixed in the logistic domain by several sets of
+// counted, and is an input twice where all bits of a history agreed. All predictions, and a network's where one is heard, are mixed in the logistic domain by several sets of
 // weights, each chosen by a small context, and their mixtures by a few more, whose mean is corrected by what it came to in
 // its context (secondary estimation). Weights and counts learn from each bit after it was predicted.
 //
@@ -21,29 +22,28 @@
 enum {
     ORDERS = 8,       // the first contexts: of the last 0 to 6 and of 8 units
     FOUR = 4, SPELT = 8,  // that of the last four, that of the word
-    CONTEXTS = 44,
+    CONTEXTS = 50,
     MATCHES = 2,
     DIRECT = 4,       // contexts whose bits are counted one by one: the last 1 to 4 units
     SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant
     CONSTANT = SIDES + 2 * MATCHES + DIRECT,
-    SURE = CONSTANT + 1,  // how sure the first contexts are
-    SURELY = 41,
-    HEARD = SURE + SURELY,  // two of the network
+    AGREED = CONSTANT + 1,  // the contexts again, where the bits of the history agreed
+    HEARD = AGREED + CONTEXTS,  // two of the network
     LANES = 16,
-    VECTORS = 6,
+    VECTORS = 7,
     INPUTS = VECTORS * LANES,
     COUNTED = (CONTEXTS + LANES - 1) / LANES * LANES,
     SETS = 11,
     SETS_PADDED = 16,
-    TWO = 2048,       // rows that are chosen by the last two units
-    ALL_ROWS = 256 + 256 + 256 + 2048 + 144 + 257 * 8 + 256 + 16 * 8 + 256 + 256 + TWO,
+    SHARED = 2048,    // rows of a set that are chosen by more than there are rows
+    ALL_ROWS = 256 + 256 + 2048 + 144 + 257 * 8 + 256 + 256 + 256 + 3 * SHARED,
     FINALS = 3,       // sets that weigh the mixtures
     STEPS = 32,       // of secondary estimation, half a logit each
     ESTIMATES = 3,
     LONGEST = 64,     // of a match
     LENGTHS = 24,     // kinds of lengths
     WINDOW = 256,     // units before a position that its prediction depends on
-    FORGETS = 400,    // bits after which a count of histories forgets
+    FORGETS = 1000,   // bits after which a count of histories forgets
     DIRECT_FORGETS = 250,
     WAYS = 4,         // contexts of a line
     STRETCHED = 4096,
@@ -51,10 +51,12 @@ enum {
     HALF = 1 << 31,
     CODE = 16,        // bits of the longest code
     FOLLOWS = 1024,   // words that are told apart by what followed them
+    KEPT = 1 << 16,   // words, parts of words and pairs of units of which is kept where they stood or what followed
+    NEAR = 10,        // binary logarithm of the units of a part of the text
 };
-static const int FIRST_ROW[SETS] = {0, 256, 512, 768, 2816, 2960, 5016, 5272, 5400, 5656, 5912};  // of each set
+static const int FIRST_ROW[SETS] = {0, 256, 512, 2560, 2704, 4760, 5016, 5272, 5528, 7576, 9624};  // of each set
 static const int MATCH_LEAST[MATCHES] = {12, 5};
-static const float LINES_PER_UNIT = 7;
+static const float LINES_PER_UNIT = 12;
 static const int64_t MOST_LINES = 1 << 22;
 static const float RATE = 0.002f, FIRST_RATE = 0.02f, RATE_FALLS = 32768, FINAL_RATE = 0.002f, CORRECTED = 0.02f;
 static const float CERTAINTY = 3, FIRST_WEIGHT = 0.08f, FIRST_HEARD = 0.2f, BIAS = 0.3f, LARGEST = 12;
@@ -66,6 +68,7 @@ typedef float Four __attribute__((vector_size(16)));
 typedef uint32_t Count;  // a probability of 22 bits, and how often it was corrected
 typedef struct { Count of[16]; } Direct;  // of each bit of half a unit; less HALF, so that zeros are even chances
 typedef struct { uint8_t check[WAYS], history[WAYS][15]; } Line;
+typedef struct { uint32_t word; int32_t end; } Seen;  // a whole word, and where it ended last
 
 // Where a text stands: what the contexts of its next unit are made of.
 typedef struct {
@@ -79,6 +82,7 @@ typedef struct {
     int64_t line, above;     // where this line and the one before it begin; −1: nowhere
     uint32_t *follows;       // the word that followed each word last
     int column, indent, first, letters;
+    int length, mark;        // units of the line before; the last bracket or quotation mark, 0 after the second of two
     int second;              // whether the next unit ends a symbol of two
 } Place;
 
@@ -91,15 +95,17 @@ typedef struct {
     int64_t capacity, room, length, decided, lines;  // the tables are of a size for `capacity` units; the text has `room`
     int32_t direct_bits, head_bits;
     uint8_t kind[256], fold[256];     // of a unit: what kind of character it is, and which one it is in words
-    uint8_t next[2][256], bits[256];  // of a history: that after a 0 and after a 1, and how many bits it is of
+    uint8_t next[2][256], bits[256], agree[256];  // of a history: that after a 0 and after a 1; of how many bits; whether they agree
     float stretched[STRETCHED];
     Count by_history[CONTEXTS][256], matched[MATCHES][LENGTHS];
     uint16_t estimated[ESTIMATES][65536][STEPS];
-    uint32_t follows[FOLLOWS];
+    uint32_t follows[FOLLOWS], pairs[KEPT];  // pairs: the last units that followed each two
+    uint16_t parts[KEPT];             // the same of what stands of a word, or since one
+    Seen words[KEPT];
     Place place;                      // where the text ends
 } Model;
 
-enum { FIRST_OF_TWO = 0, LETTER = 1, CAPITAL = 2, SPACE = 4, LINE = 5 };  // kinds that codes.py gives
+enum { FIRST_OF_TWO = 0, LETTER = 1, CAPITAL = 2, SPACE = 4, LINE = 5, QUOTE = 9 };  // kinds that codes.py gives
 
 static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int bits_for(int64_t n, int least, int most) {
@@ -190,6 +196,7 @@ static void make_histories(Model *m) {
             m->next[y][s] = (uint8_t)found;
         }
         m->bits[s] = (uint8_t)(known[s][0] + known[s][1]);
+        m->agree[s] = s && (!known[s][0] || !known[s][1]);
         for (int c = 0; c < CONTEXTS; c++)
             m->by_history[c][s] = new_count((known[s][1] + 0.4f) / (known[s][0] + known[s][1] + 0.8f));
     }
@@ -227,10 +234,26 @@ void mixing_start(Model *m, Weights *weights, int64_t capacity, const uint8_t *k
 
 static inline uint32_t *followed(const Place *w) { return w->follows + w->before[0] % FOLLOWS; }
 
-static inline void pass(const Model *m, Place *w) {  // the unit at `end`
+static inline int half_octave(int64_t n) {  // of a number from 1 on
+    const int octave = 63 - __builtin_clzll((uint64_t)n);
+    return octave ? 2 * octave + (int)(n >> (octave - 1) & 1) : 0;
+}
+
+static inline uint32_t pair_of(const Place *w) { return (uint32_t)(w->last & 0xFFFF); }
+static inline uint32_t part_of(const Place *w) { return (uint32_t)(hashed(w->word ? w->word : w->gap, 77) >> 20) % KEPT; }
+static inline uint32_t kept_at(uint32_t word) { return word >> 16; }
+
+// The unit at `end`; `into`: what keeps where words stood and what followed, or 0.
+static inline void pass(const Model *m, Place *w, Model *into) {
     const int unit = w->text[w->end++], second = w->second;
     w->second = !second && m->kind[unit] == FIRST_OF_TWO;
     const int kind = second || w->second ? LETTER : m->kind[unit];
+    if (into) {
+        into->pairs[pair_of(w)] = into->pairs[pair_of(w)] << 8 | (uint32_t)unit;
+        into->parts[part_of(w)] = (uint16_t)(into->parts[part_of(w)] << 8 | unit);
+        if (w->word && kind > CAPITAL) into->words[kept_at(w->word)] = (Seen){w->word, (int32_t)w->end};
+    }
+    if (kind >= QUOTE && unit != '\'') w->mark = w->mark == unit ? 0 : unit;
     w->after[w->last & 255] = w->after[w->last & 255] << 8 | (uint32_t)unit;
     w->earlier = w->earlier << 8 | w->last >> 56, w->last = w->last << 8 | (uint64_t)unit;
     if (kind > CAPITAL && !(kind == SPACE && (w->kinds & 15) == SPACE)) w->shape = w->shape << 8 | (uint32_t)unit;
@@ -247,7 +270,10 @@ static inline void pass(const Model *m, Place *w) {  // the unit at `end`
         }
         w->gap = (uint32_t)(hashed(w->gap, (uint64_t)unit) >> 16);
     }
-    if (kind == LINE) w->above = w->line, w->line = w->end, w->opening = 0, w->column = w->indent = w->first = 0;
+    if (kind == LINE) {
+        w->length = (int)(w->end - w->line), w->above = w->line, w->line = w->end;
+        w->opening = 0, w->column = w->indent = w->first = 0;
+    }
     else {
         w->column++;
         if (!w->first) {
@@ -267,7 +293,7 @@ typedef struct {
     int sought;                  // the node whose hashes the lower half has
     const uint8_t *match[MATCHES];  // what follows the match
     int length[MATCHES], expected;
-    int one, two, kinds, in_word, column, letters;  // what weights are chosen by
+    int one, kinds, in_word, column, shape;  // what weights are chosen by
     int node, bit;               // 1 and the bits of the unit so far; how many these are
     float heard;                 // the network's probability of a 1; below 0: none is heard
     float x[INPUTS] __attribute__((aligned(64)));
@@ -341,6 +367,12 @@ static void look(const Model *m, const Place *w, Next *n) {
     const int column = w->column < 255 ? w->column : 255;
     const uint64_t here = w->word ? hashed(20, w->word) : hashed(21, (uint64_t)w->before[0] << 32 ^ w->gap);
     const uint64_t longest = (uint64_t)(n->length[0] < 16 ? n->length[0] : 16 + (n->length[0] > 32));
+    const Seen *seen = m->words + kept_at(w->word);
+    const int is_own = w->text == text_of(m), is_whole = w->word && seen->word == w->word;
+    const int ago = is_whole ? 1 + half_octave((is_own ? 0 : m->length) + w->end - seen->end) : 0;
+    const uint64_t here_lately = is_own ? 1 + (uint64_t)(w->end >> NEAR) : 0;
+    const int shape = (w->letters < 6 ? w->letters : 6) << 2 | is_whole << 1 | ((w->kinds & 15) == CAPITAL);
+    const uint64_t part = m->parts[part_of(w)], after_two = m->pairs[pair_of(w)] & 0xFFFFFF;
     uint64_t *h = n->hashes[0];
     for (int order = 0; order < 7; order++) *h++ = hashed(order + 1, last & ((1ull << 8 * order) - 1));
     *h++ = hashed(9, last);
@@ -357,7 +389,6 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(43, (uint64_t)column << 8 | one);
     *h++ = hashed(50, (uint64_t)n->expected << 16 | longest << 8 | one);
     *h++ = hashed(51, (uint64_t)(w->kinds & 0xFFFFFFF) << 8 | one);
-    *h++ = hashed(52, (uint64_t)w->word << 32 | one << 16 | (uint64_t)n->expected);
     *h++ = hashed(here, hashed(25, w->before[2]));
     *h++ = hashed(here, hashed(26, *followed(w)));
     *h++ = hashed(here, hashed(27, w->opening));
@@ -370,20 +401,26 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(hashed(here, hashed(81, w->before[2])), (uint64_t)w->before[0] << 32 | w->before[1]);
     *h++ = hashed(hashed(82, w->shape), one);
     *h++ = hashed(hashed(83, w->shape & 0xFFFF), w->word);
-    *h++ = hashed(hashed(84, w->shape & 0xFF), last & 0xFFFFFF);
     *h++ = hashed(85, w->kinds);
-    *h++ = hashed(hashed(86, w->kinds & 0xFFFFF), last & 0xFFFF);
     *h++ = hashed(hashed(87, w->kinds & 0xFFF), (uint64_t)w->before[0] << 32 | w->word);
     *h++ = hashed(hashed(88, w->begins & 0xFFFF), last & 0xFFFF);
     *h++ = hashed(hashed(89, w->gap), (uint64_t)w->before[0] << 8 | one);
     *h++ = hashed(hashed(90, *followed(w)), last & 0xFFFF);
-    *h++ = hashed(hashed(91, (uint64_t)column), w->word);
     *h++ = hashed(hashed(92, (uint64_t)w->indent << 8 | (uint64_t)w->first), last & 0xFFFF);
     *h++ = hashed(93, last & 0xFFFFFF00);
+    *h++ = hashed(hashed(120, part), (uint64_t)shape);
+    *h++ = hashed(hashed(121, part & 0xFF), (uint64_t)shape << 8 | one);
+    *h++ = hashed(hashed(122, part & 0xFF), last & 0xFFFF);
+    *h++ = hashed(hashed(123, here_lately), w->word);
+    *h++ = hashed(hashed(124, (uint64_t)ago), w->word);
+    *h++ = hashed(hashed(125, (uint64_t)shape), one);
+    *h++ = hashed(hashed(126, (uint64_t)w->mark), w->word);
+    *h++ = hashed(hashed(127, (uint64_t)w->mark << 8 | one), (uint64_t)is_whole);
+    *h++ = hashed(hashed(128, after_two), one);
+    *h++ = hashed(hashed(129, (uint64_t)column), (uint64_t)w->length);
     fetch(m, n->hashes[0]);
-    n->last = last, n->one = (int)one, n->two = (int)(last >> 8 & 255);
-    n->kinds = (int)(w->kinds & 255), n->in_word = w->word != 0;
-    n->column = column, n->letters = w->letters < 15 ? w->letters : 15;
+    n->last = last, n->one = (int)one, n->column = column;
+    n->kinds = (int)(w->kinds & 0xFFF), n->in_word = w->word != 0, n->shape = shape;
     n->opened[0] = n->opened[1] = n->sought = 0;
 }
 
@@ -456,7 +493,7 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
         n->states[i] = (uint8_t)history;
         n->counts[i] = m->by_history[i][history];
         x[i] = history ? stretch(m, n->counts[i]) : 0;
-        if (i < SURELY) x[SURE + i] = history ? CERTAINTY * (probability(n->counts[i]) - 0.5f) : 0;
+        x[AGREED + i] = m->agree[history] ? x[i] : 0;
     }
     for (int i = 0; i < ORDERS; i++) known += n->states[i] != 0;
     x += SIDES;
@@ -476,11 +513,12 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     x = n->x + HEARD;
     x[0] = heard < 0 ? 0 : clipped(logf(heard / (1 - heard)), MOST_HEARD);
     x[1] = heard < 0 ? 0 : CERTAINTY * (heard - 0.5f);
-    n->rows[0] = n->node, n->rows[1] = n->one, n->rows[2] = n->two;
-    n->rows[3] = n->kinds * 8 + n->bit, n->rows[4] = (n->in_word * 9 + known) * 8 + n->bit;
-    n->rows[5] = n->expected * 8 + n->bit, n->rows[6] = n->column, n->rows[7] = n->letters * 8 + n->bit;
-    n->rows[8] = n->states[FOUR], n->rows[9] = n->states[SPELT];
-    n->rows[10] = (int)(hashed(61, n->last & 0xFFFF) % TWO);
+    n->rows[0] = n->node, n->rows[1] = n->one, n->rows[2] = (n->kinds & 255) * 8 + n->bit;
+    n->rows[3] = (n->in_word * 9 + known) * 8 + n->bit, n->rows[4] = n->expected * 8 + n->bit, n->rows[5] = n->column;
+    n->rows[6] = n->states[FOUR], n->rows[7] = n->states[SPELT];
+    n->rows[8] = (int)(hashed(61, n->last & 0xFFFF) % SHARED);
+    n->rows[9] = (int)(hashed(hashed(62, (uint64_t)n->shape), (uint64_t)n->node) % SHARED);
+    n->rows[10] = (int)(hashed(hashed(63, (uint64_t)n->kinds), (uint64_t)n->node) % SHARED);
     n->finals[0] = n->node, n->finals[1] = n->one;
     n->finals[2] = length_kind(n->length[0]) * 8 + n->bit;
     const Vector *inputs = (const Vector *)n->x;
@@ -488,7 +526,8 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     for (int s = 0; s < SETS; s++) {
         const Vector *weights = (const Vector *)by->sets[FIRST_ROW[s] + n->rows[s]];
         Vector even = weights[0] * inputs[0], odd = weights[1] * inputs[1];
-        for (int v = 2; v < VECTORS; v += 2) even += weights[v] * inputs[v], odd += weights[v + 1] * inputs[v + 1];
+        for (int v = 2; v < VECTORS; v += 2) even += weights[v] * inputs[v];
+        for (int v = 3; v < VECTORS; v += 2) odd += weights[v] * inputs[v];
         n->mixed[s] = clipped(total(even + odd), LARGEST);
     }
     for (int s = 0; s < SETS_PADDED; s++) n->p_mixed[s] = squash(n->mixed[s]);
@@ -584,7 +623,7 @@ static inline void append(Model *m, Place *w, int unit) {
     for (int k = 0; k < MATCHES; k++)
         if (w->end - w->begin >= MATCH_LEAST[k]) *head_of(m, w->last, w->earlier, k) = (int32_t)w->end;
     text_of(m)[m->length++] = (uint8_t)unit;
-    pass(m, w);
+    pass(m, w, m);
 }
 
 // Reads `count` symbols after those before, each bit of which is predicted and then learned; what comes next is fetched
@@ -694,7 +733,7 @@ static void stand(Spread *s, const Model *m, const Weights *by, const Vocabulary
     memcpy(s->follows, m->follows, sizeof s->follows);
     arrive(s->places, s->window, 0, s->follows);
     memcpy(s->places->after, m->place.after, sizeof m->place.after);
-    while (s->places->end < length) pass(m, s->places);
+    while (s->places->end < length) pass(m, s->places, 0);
     look(m, s->places, s->next);
 }
 
@@ -707,7 +746,7 @@ static float at_branch(Spread *s, const Branch *b) {
         s->first = b->code >> bit;
         *w = s->places[0];
         s->window[w->end] = (uint8_t)s->first;
-        pass(s->model, w);
+        pass(s->model, w, 0);
         look(s->model, w, n);
     }
     ready(s->model, n, 1 << bit | (b->code & ((1 << bit) - 1)), bit, 0);

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, SPACE, UPPER, Codes
+from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, QUOTE, SPACE, UPPER, Codes
 
-ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 44, 2, 4, 32, 3
+ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 50, 2, 4, 32, 3
 CONSTANT = CONTEXTS + 2 * MATCHES + DIRECT
-SURE, SURELY = CONSTANT + 1, 41
-HEARD, INPUTS = SURE + SURELY, 96
-TWO, FINALS = 2048, 3
-ROWS = (256, 256, 256, 2048, 144, 257 * 8, 256, 16 * 8, 256, 256, TWO)
+AGREED = CONSTANT + 1
+HEARD, INPUTS = AGREED + CONTEXTS, 112
+SHARED, FINALS = 2048, 3
+ROWS = (256, 256, 2048, 144, 257 * 8, 256, 256, 256, SHARED, SHARED, SHARED)
 FIRST_ROW, SETS, SETS_PADDED = np.concatenate(([0], np.cumsum(ROWS[:-1]))), len(ROWS), 16
-LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS = 64, 256, 400, 250, 4
-STRETCHED, FOLLOWS = 4096, 1024
+LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS = 64, 256, 1000, 250, 4
+STRETCHED, FOLLOWS, KEPT, NEAR = 4096, 1024, 1 << 16, 10
 LENGTH_KINDS = (*range(16), 16, 20, 24, 28, 32, 40, 48, 64)
 MATCH_LEAST, MOST_COUNTED = (12, 5), (41, 24, 12, 7, 5, 5)
-LINES_PER_UNIT, MOST_LINES = 7, 1 << 22
+LINES_PER_UNIT, MOST_LINES = 12, 1 << 22
 RATE, FIRST_RATE, RATE_FALLS, FINAL_RATE, CORRECTED = 0.002, 0.02, 32768.0, 0.002, 0.02
 CERTAINTY, FIRST_WEIGHT, FIRST_HEARD, BIAS, LARGEST, LEAST, MOST_HEARD = (
     3.0,
@@ -59,8 +59,14 @@ def squash(x: np.ndarray | float) -> np.ndarray:
     return 1 / (1 + np.exp(-np.asarray(x, np.float32)))
 
 
+def half_octave(n: int) -> int:
+    """Of a number from 1 on."""
+    octave = n.bit_length() - 1
+    return 2 * octave + (n >> octave - 1 & 1) if octave else 0
+
+
 def histories() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(H, 2) the history after a 0 and after a 1; (H,) of how many bits; (H,) the first estimate of a 1."""
+    """(H, 2) the history after a 0 and after a 1; (H, 2) how many of each; (H,) the first estimate of a 1."""
     known: list[tuple[int, int, int]] = [(0, 0, 0)]
     after: list[tuple[int, int]] = []
     for state in known:  # which grows
@@ -77,7 +83,7 @@ def histories() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         after.append((next_ones[0], next_ones[1]))
     counts = np.array(known, np.float32)[:, :2]
     first = (counts[:, 1] + np.float32(0.4)) / (counts.sum(axis=1) + np.float32(0.8))
-    return np.array(after), counts.sum(axis=1), first
+    return np.array(after), counts, first
 
 
 def lessened(n: int) -> int:
@@ -97,6 +103,15 @@ class Counts:
         wrong = np.float32((ONES if bit else 0) - p) / (n.astype(np.float32) + np.float32(1.5))
         self.p[at] = p + np.trunc(wrong).astype(np.int32)
         self.n[at] = np.minimum(n + 1, self.forgets)
+
+
+@dataclass
+class Kept:
+    """Where each whole word ended last, and the last units that followed each two units and each part of a word."""
+
+    words: dict[int, tuple[int, int]] = field(default_factory=dict)
+    pairs: dict[int, int] = field(default_factory=dict)
+    parts: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -121,14 +136,31 @@ class Place:
     column: int = 0
     indent: int = 0
     first: int = 0
+    length: int = 0
+    mark: int = 0
     second: bool = False
 
-    def passed(self, unit: int, codes: Codes) -> Place:
+    @property
+    def pair(self) -> int:
+        """Where what followed the last two units is kept."""
+        return self.last & 0xFFFF
+
+    @property
+    def part(self) -> int:
+        """Where what followed such a part of a word is kept."""
+        return (hashed(self.word or self.gap, 77) >> 20) % KEPT
+
+    def passed(self, unit: int, codes: Codes, into: Kept | None = None) -> Place:
         """The place after one more unit; it takes this one's text and what followed each unit and word with it."""
         self.text.append(unit)
         kind = int(codes.kinds[unit])
         starts = not self.second and kind == FIRST_OF_TWO
         kind = LOWER if self.second or starts else kind
+        if into is not None:
+            into.pairs[self.pair] = (into.pairs.get(self.pair, 0) << 8 | unit) & PART
+            into.parts[self.part] = (into.parts.get(self.part, 0) << 8 | unit) & 0xFFFF
+            if self.word and kind > UPPER:
+                into.words[self.word >> 16] = self.word, len(self.text)
         followed = self.last & 0xFF
         self.after[followed] = (self.after[followed] << 8 | unit) & PART
         now = replace(
@@ -138,6 +170,8 @@ class Place:
             earlier=(self.earlier << 8 | self.last >> 56) & WORD,
             kinds=(self.kinds << 4 | kind) & PART,
         )
+        if kind >= QUOTE and unit != ord("'"):
+            now.mark = 0 if self.mark == unit else unit
         if kind > UPPER and not (kind == SPACE and self.kinds & 15 == SPACE):
             now.shape = (self.shape << 8 | unit) & PART
         if kind <= UPPER:
@@ -154,7 +188,7 @@ class Place:
             now.gap = hashed(now.gap, unit) >> 16 & PART
         if kind == LINE:
             now.above, now.line, now.column, now.indent, now.first = self.line, len(self.text), 0, 0, 0
-            now.opening = 0
+            now.opening, now.length = 0, now.line - self.line
         else:
             now.column += 1
             if not self.first:
@@ -205,7 +239,8 @@ class SlowMixing:
         self.direct_bits = bits_for(capacity // 4, 10, 18)
         self.lines = min(4096 + int(LINES_PER_UNIT * capacity), MOST_LINES)
         self.head_bits = bits_for(capacity, 12, 26)
-        self.after, self.bits, first = histories()
+        self.after, known, first = histories()
+        self.bits, self.agree = known.sum(axis=1), (known.min(axis=1) == 0) & (known.max(axis=1) > 0)
         p = (np.arange(STRETCHED) + 0.5) / STRETCHED
         self.stretched = np.log(p / (1 - p)).astype(np.float32)
         self.by_history = Counts(np.tile(np.trunc(first * np.float32(ONES)), (CONTEXTS, 1)), FORGETS)
@@ -221,7 +256,7 @@ class SlowMixing:
         self.check = np.zeros(self.lines * WAYS + 1, np.uint8)
         self.history = np.zeros((len(self.check), 15), np.uint8)
         self.heads = np.zeros((MATCHES, 1 << self.head_bits), np.int64)
-        self.text, self.place = bytearray(), Place(bytearray())
+        self.text, self.place, self.kept = bytearray(), Place(bytearray()), Kept()
 
     @property
     def _sets(self) -> np.ndarray:
@@ -257,7 +292,7 @@ class SlowMixing:
                         self.heads[which, self._head(self.place, which)] = self.length
                 self.text.append(unit)
                 self.length += 1
-                self.place = self.place.passed(unit, codes)
+                self.place = self.place.passed(unit, codes, self.kept)
             nats[at] = -log_p
         return nats
 
@@ -352,6 +387,12 @@ class SlowMixing:
         up, column = w.text[w.above + w.column] + 1 if inside else 0, min(w.column, 255)
         here = hashed(20, w.word) if w.word else hashed(21, before << 32 ^ w.gap)
         some = length if length < 16 else 16 + (length > 32)
+        is_own, (word, ended) = w is self.place, self.kept.words.get(w.word >> 16, (0, 0))
+        is_whole = w.word > 0 and word == w.word
+        ago = 1 + half_octave((0 if is_own else self.length) + len(w.text) - ended) if is_whole else 0
+        lately = 1 + (len(w.text) >> NEAR) if is_own else 0
+        shape = min(w.letters, 6) << 2 | is_whole << 1 | (w.kinds & 15 == UPPER)
+        part, after_two = self.kept.parts.get(w.part, 0), self.kept.pairs.get(w.pair, 0) & 0xFFFFFF
         hashes = [hashed(order + 1, last & ((1 << 8 * order) - 1)) for order in range(7)]
         hashes += [
             hashed(9, last),
@@ -368,7 +409,6 @@ class SlowMixing:
             hashed(43, column << 8 | one),
             hashed(50, expected << 16 | some << 8 | one),
             hashed(51, (w.kinds & 0xFFFFFFF) << 8 | one),
-            hashed(52, w.word << 32 | one << 16 | expected),
             hashed(here, hashed(25, earliest)),
             hashed(here, hashed(26, w.follows[before % FOLLOWS])),
             hashed(here, hashed(27, w.opening)),
@@ -381,18 +421,25 @@ class SlowMixing:
             hashed(hashed(here, hashed(81, earliest)), before << 32 | earlier),
             hashed(hashed(82, w.shape), one),
             hashed(hashed(83, w.shape & 0xFFFF), w.word),
-            hashed(hashed(84, w.shape & 0xFF), last & 0xFFFFFF),
             hashed(85, w.kinds),
-            hashed(hashed(86, w.kinds & 0xFFFFF), last & 0xFFFF),
             hashed(hashed(87, w.kinds & 0xFFF), before << 32 | w.word),
             hashed(hashed(88, w.begins & 0xFFFF), last & 0xFFFF),
             hashed(hashed(89, w.gap), before << 8 | one),
             hashed(hashed(90, w.follows[before % FOLLOWS]), last & 0xFFFF),
-            hashed(hashed(91, column), w.word),
             hashed(hashed(92, w.indent << 8 | w.first), last & 0xFFFF),
             hashed(93, last & 0xFFFFFF00),
+            hashed(hashed(120, part), shape),
+            hashed(hashed(121, part & 0xFF), shape << 8 | one),
+            hashed(hashed(122, part & 0xFF), last & 0xFFFF),
+            hashed(hashed(123, lately), w.word),
+            hashed(hashed(124, ago), w.word),
+            hashed(hashed(125, shape), one),
+            hashed(hashed(126, w.mark), w.word),
+            hashed(hashed(127, w.mark << 8 | one), int(is_whole)),
+            hashed(hashed(128, after_two), one),
+            hashed(hashed(129, column), w.length),
         ]
-        chosen = (one, last >> 8 & 0xFF, w.kinds & 255, int(w.word > 0), expected, column, min(w.letters, 15))
+        chosen = (one, w.kinds & 0xFFF, int(w.word > 0), expected, column, shape)
         return Next(hashes, matches, last, chosen)
 
     def _find(self, hash: int, *, write: bool) -> int:
@@ -424,7 +471,7 @@ class SlowMixing:
         states = self.history[now.slots, at].astype(np.int64)
         p = self.by_history.p[contexts, states]
         x[:CONTEXTS] = np.where(states > 0, self.stretched[p >> 10], 0)
-        x[SURE:HEARD] = np.where(states > 0, _sure(p), 0)[:SURELY]
+        x[AGREED:HEARD] = np.where(self.agree[states], x[:CONTEXTS], 0)
         matched, place = [], CONTEXTS
         for which, (length, unit) in enumerate(now.matches):
             if length and (unit | 256) >> (8 - now.bit) == now.node:
@@ -443,13 +490,17 @@ class SlowMixing:
             x[HEARD] = min(max(said, -MOST_HEARD), MOST_HEARD)
             x[HEARD + 1] = CERTAINTY * (heard - 0.5)
         known = int(np.count_nonzero(states[:ORDERS]))
-        c, bit = now.chosen, now.bit
-        first = (now.node, c[0], c[1], c[2] * 8 + bit, (c[3] * 9 + known) * 8 + bit)
-        two = hashed(61, now.last & 0xFFFF) % TWO
-        last = (c[4] * 8 + bit, c[5], c[6] * 8 + bit, states[FOUR], states[SPELT], two)
+        (one, kinds, in_word, expected, column, shape), bit = now.chosen, now.bit
+        several = (
+            hashed(61, now.last & 0xFFFF),
+            hashed(hashed(62, shape), now.node),
+            hashed(hashed(63, kinds), now.node),
+        )
+        first = (now.node, one, (kinds & 255) * 8 + bit, (in_word * 9 + known) * 8 + bit)
+        last = (expected * 8 + bit, column, states[FOUR], states[SPELT], *(each % SHARED for each in several))
         rows = FIRST_ROW + np.array((*first, *last))
         mixed = (self._sets[rows] @ x).clip(-LARGEST, LARGEST)
-        finals = np.array((now.node, c[0], _length_kind(now.matches[0][0]) * 8 + bit))
+        finals = np.array((now.node, one, _length_kind(now.matches[0][0]) * 8 + bit))
         parts = (self._final[np.arange(FINALS), finals, :SETS] @ mixed).clip(-LARGEST, LARGEST)
         together = float(parts.mean())
         scale = min(max(together, -(STEPS - 2) / 4), (STEPS - 2) / 4) * 2 + STEPS // 2
