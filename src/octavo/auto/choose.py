@@ -216,7 +216,10 @@ def judging(facts: TextFacts, size: Size, steps: int, step_seconds: Mapping[Size
     least, *_ = step_seconds
     counting = (COUNTING + facts.vocabulary / LARGE) * step_seconds[least] / least.step_tokens
     learning = step_seconds[size] / size.step_tokens
-    return (FORWARD * learning + counting) * judged + (OF_TEST * learning + counting) * facts.test_tokens
+    again = (FORWARD * validation + OF_TEST * facts.test_tokens) * learning if facts.mixed else 0.0
+    return (
+        (FORWARD * learning + counting) * judged + (OF_TEST * learning + counting) * facts.test_tokens + again
+    )
 
 
 def steps_in(seconds: float, facts: TextFacts, size: Size, step_seconds: Mapping[Size, float]) -> int:

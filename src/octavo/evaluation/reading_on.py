@@ -2,7 +2,9 @@
 
 So compressors read, and with them such a figure compares; the evaluation's own loss is of the model as it was saved. A
 text is read once, in its order, by a copy of the mixer, whose tables keep their size; what the network is worth is
-learned on too. What the network says of each token is heard while the split is scored.
+learned on too. What the network says of each token is heard while the split is scored, and where the text goes on from
+block to block, of the first half of each once more, from the middle of the block before: no token needs to be predicted
+from less than half a context.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import torch
 from torch import nn
 
-from octavo.data.batch import Batch
+from octavo.data.batch import NO_SIDE_INPUTS, Batch
 from octavo.evaluation.score import score
+from octavo.model.gpt import GPT
 from octavo.ngram.codes import CODE
 from octavo.ngram.mixing import COPYING, ContextMixing
-from octavo.ngram.mixing_counts import Mixer, MixingCounts
+from octavo.ngram.mixing_counts import ROWS, Mixer, MixingCounts
 from octavo.training.objective import Objective, PerToken
 from octavo.util.processes import Meanwhile
 
@@ -80,6 +84,7 @@ class Heard:
 
     Attributes:
         heard: (N, CODE), see `ContextMixing.hear`; below 0 where it was not asked.
+        told: the same as the mixer is told it when it reads on.
         logs, shares: (N,), see `mixture.Judged`.
         places: (N,) whether the token was scored.
     """
@@ -87,7 +92,7 @@ class Heard:
     def __init__(self, counts: MixingCounts, tokens: np.ndarray) -> None:
         self.counts, self.tokens = counts, np.asarray(tokens).astype(np.int32)
         count = len(tokens)
-        self.heard = np.full((count, CODE), -1, np.float32)
+        self.heard = self.told = np.full((count, CODE), -1, np.float32)
         self.logs, self.shares = (np.zeros(count, np.float32) for _ in range(2))
         self.places = np.zeros(count, bool)
 
@@ -107,6 +112,29 @@ class Heard:
         self.heard[at], self.shares[at], self.places[at] = judged.heard[there], judged.shares[there], True
         self.logs[at] = judged.logs.cpu().numpy()[there]
 
+    @torch.no_grad()
+    def listen_again(self, model: nn.Module) -> None:
+        """Hear what was scored in the first half of a block again, from the middle of the block before it; blocks of
+        `model.context` tokens stand side by side."""
+        assert isinstance(model, GPT), "which counts"
+        context, count = model.context, len(self.tokens)
+        half, numbers = context // 2, np.arange(count) - 1  # of the token before each
+        again = self.places & (numbers >= context) & (numbers % context < half)
+        begins = np.unique(numbers[again] // context) * context - half
+        device, was_training = next(model.parameters()).device, model.training
+        model.eval()
+        self.told = self.heard.copy()
+        for first in range(0, len(begins), ROWS):
+            at = begins[first : first + ROWS, None] + np.arange(2 * half)
+            rows = torch.from_numpy(self.tokens[np.minimum(at, count - 1)].astype(np.int64)).to(device)
+            said = model.network(rows, None, NO_SIDE_INPUTS)[0][:, half:].float().flatten(0, 1).cpu().numpy()
+            asked = at[:, half:].ravel() + 1
+            there = asked < count
+            there[there] = again[asked[there]]
+            asked = asked[there]
+            self.told[asked] = self.counts.tables.hear(said[there], self.tokens[asked])
+        model.train(was_training)
+
     def read(self, earlier: Heard | None = None) -> ReadOn | None:
         """Read on to the last token that was scored, after another split that stands before, if it is given."""
         if not self.places.any():
@@ -123,7 +151,7 @@ class Heard:
 
         alone = Meanwhile(read_alone)
         both = (self.counts.tables if earlier is None else earlier.after()).copy(more=units)
-        nats = both.read(tokens, self.heard[:end]), alone.result()
+        nats = both.read(tokens, self.told[:end]), alone.result()
         if end == len(self.tokens) and earlier is None:
             self.counts.read_on = self._key(), both, self
         total, by_counts = (float(each[there].astype(np.float64).sum()) for each in nats)
@@ -134,7 +162,7 @@ class Heard:
         key, found, _ = self.counts.read_on
         if found is None or key != self._key():
             found = self.counts.tables.copy(more=self.units)
-            found.read(self.tokens, self.heard)
+            found.read(self.tokens, self.told)
         return found
 
     def known(self) -> Heard | None:
@@ -154,9 +182,10 @@ class Heard:
 def reading_on(
     model: nn.Module, batches: Iterable[Batch[np.ndarray]], objective: Objective, tokens: np.ndarray
 ) -> ReadOn | None:
-    """Score the tokens (N,) of a split, of which the batches say where each target stands; None of a model that cannot
-    learn on."""
+    """Score the tokens (N,) of a split, of which the batches, blocks side by side, say where each target stands; None
+    of a model that cannot learn on."""
     if (heard := Heard.of(model, tokens)) is None:
         return None
     score(model, batches, objective=objective, listener=heard)
+    heard.listen_again(model)
     return heard.read()

@@ -66,6 +66,9 @@ def evaluate_split(
         places=places,
         listener=heard,
     )
+    if heard is not None and recipe.batches.running:
+        with runtime.autocast():
+            heard.listen_again(model)
     total, weight, tokens, *sums = world.all_reduce(own.total, own.weight, own.tokens, *own.sums.values())
     totals = dict(zip(own.sums, sums, strict=True))
     result = Score(total, weight, int(tokens), totals, objective.unit)

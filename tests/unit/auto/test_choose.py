@@ -66,10 +66,11 @@ def test_judging_takes_its_part_of_the_time() -> None:
     unjudged = replace(FACTS, validation_tokens=0, test_tokens=0)
     each = {one.size: one.most_steps for one in choices(unjudged, SPEEDS, 1000, made_up())}
     for one in choices(FACTS, SPEEDS, 1000, made_up()):
-        # Of a step's time for as many tokens: 0.3, eleven times one split, 1.6 times at the end, and 0.5 of the other;
-        # for counting 0.3 of the smallest size's, and a 25,000th for each token of the vocabulary.
+        # Of a step's time for as many tokens: 0.3, eleven times one split, 1.6 times at the end, and 0.5 of the other,
+        # and both again, which a mixer hears; for counting 0.3 of the smallest size's, and a 25,000th for each
+        # token of the vocabulary.
         step, smallest = SPEEDS[one.size] / one.size.step_tokens, SPEEDS[SIZES[0]] / SIZES[0].step_tokens
-        looks = 50_000 * (12.6 * 0.3 + 0.5) * step + 50_000 * 13.6 * (0.3 + 65 / 25_000) * smallest
+        looks = 50_000 * (13.6 * 0.3 + 2 * 0.5) * step + 50_000 * 13.6 * (0.3 + 65 / 25_000) * smallest
         assert each[one.size] - one.most_steps == pytest.approx(looks / SPEEDS[one.size], abs=1)
 
 

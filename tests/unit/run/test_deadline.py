@@ -18,6 +18,7 @@ from octavo.run.deadline import (
     APART,
     APART_HEARD,
     IN_FLOAT32,
+    LISTENING,
     Clock,
     Pace,
     end_of,
@@ -181,7 +182,9 @@ def test_a_token_of_the_test_split_takes_longer_where_it_is_judged_in_another_pr
     assert judged_at_the_end(tested, "float32") == alone + 300
     assert judged_at_the_end(tested, "bfloat16") == alone + IN_FLOAT32 * 300 > alone + 300
     assert judged_at_the_end(several, "float32") == alone + 1000, "where documents end is asked by itself"
-    assert judged_at_the_end(untested, "float32", is_heard=True) == (1 + APART_HEARD) * 1000
+    heard = judged_at_the_end(untested, "float32", is_heard=True)
+    assert heard == (1 + APART_HEARD + LISTENING) * 1000
+    assert judged_at_the_end(tested, "bfloat16", is_heard=True) == heard + (1 + LISTENING) * IN_FLOAT32 * 300
 
 
 def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
