@@ -5,9 +5,10 @@
 // what followed such units or such a part of a word lately, what stands between words and how these begin, the last
 // bracket or quotation mark, the line's column, its first word and what stands above, the longest match. Of each context
 // a line of the processor's cache keeps a short history of every bit of half a unit; what such histories came to is
-// counted, and is an input twice where all bits of a history agreed. All predictions, and a network's where one is heard, are mixed in the logistic domain by several sets of
-// weights, each chosen by a small context, and their mixtures by a few more, whose mean is corrected by what it came to in
-// its context (secondary estimation). Weights and counts learn from each bit after it was predicted.
+// counted, and is an input twice where all bits of the history agreed. All predictions, and a network's where one is
+// heard, are mixed in the logistic domain by several sets of weights, each chosen by a small context, and their mixtures
+// by a few more, whose mean is corrected by what it came to in its context (secondary estimation). Weights and counts
+// learn from each bit after it was predicted.
 //
 // Sources: Mahoney 2005 (PAQ6: bit histories, mixing by context, secondary estimation), Mahoney 2013 (the ZPAQ
 // specification), Veness et al. 2020 (gated linear networks, which such mixers are). No code of these is here.
@@ -95,12 +96,14 @@ typedef struct {
     int64_t capacity, room, length, decided, lines;  // the tables are of a size for `capacity` units; the text has `room`
     int32_t direct_bits, head_bits;
     uint8_t kind[256], fold[256];     // of a unit: what kind of character it is, and which one it is in words
-    uint8_t next[2][256], bits[256], agree[256];  // of a history: that after a 0 and after a 1; of how many bits; whether they agree
+    uint8_t next[2][256];             // of a history: that after a 0 and after a 1
+    uint8_t bits[256], agree[256];    // of how many bits it is, and whether these agree
     float stretched[STRETCHED];
     Count by_history[CONTEXTS][256], matched[MATCHES][LENGTHS];
     uint16_t estimated[ESTIMATES][65536][STEPS];
-    uint32_t follows[FOLLOWS], pairs[KEPT];  // pairs: the last units that followed each two
-    uint16_t parts[KEPT];             // the same of what stands of a word, or since one
+    uint32_t follows[FOLLOWS];
+    uint32_t pairs[KEPT];             // the last units that followed each two units
+    uint16_t parts[KEPT];             // and each part of a word, or of what stands between words
     Seen words[KEPT];
     Place place;                      // where the text ends
 } Model;
@@ -239,11 +242,12 @@ static inline int half_octave(int64_t n) {  // of a number from 1 on
     return octave ? 2 * octave + (int)(n >> (octave - 1) & 1) : 0;
 }
 
+// Where something is kept of the last two units, of such a part of a word, of a whole word.
 static inline uint32_t pair_of(const Place *w) { return (uint32_t)(w->last & 0xFFFF); }
 static inline uint32_t part_of(const Place *w) { return (uint32_t)(hashed(w->word ? w->word : w->gap, 77) >> 20) % KEPT; }
 static inline uint32_t kept_at(uint32_t word) { return word >> 16; }
 
-// The unit at `end`; `into`: what keeps where words stood and what followed, or 0.
+// Pass the unit at `end`; `into`: the model that keeps what it was and what stood before it, or 0.
 static inline void pass(const Model *m, Place *w, Model *into) {
     const int unit = w->text[w->end++], second = w->second;
     w->second = !second && m->kind[unit] == FIRST_OF_TWO;
@@ -273,8 +277,7 @@ static inline void pass(const Model *m, Place *w, Model *into) {
     if (kind == LINE) {
         w->length = (int)(w->end - w->line), w->above = w->line, w->line = w->end;
         w->opening = 0, w->column = w->indent = w->first = 0;
-    }
-    else {
+    } else {
         w->column++;
         if (!w->first) {
             if (kind == SPACE) w->indent++;
@@ -293,7 +296,7 @@ typedef struct {
     int sought;                  // the node whose hashes the lower half has
     const uint8_t *match[MATCHES];  // what follows the match
     int length[MATCHES], expected;
-    int one, kinds, in_word, column, shape;  // what weights are chosen by
+    int one, kinds, in_word, column, form;  // what weights are chosen by
     int node, bit;               // 1 and the bits of the unit so far; how many these are
     float heard;                 // the network's probability of a 1; below 0: none is heard
     float x[INPUTS] __attribute__((aligned(64)));
@@ -370,8 +373,8 @@ static void look(const Model *m, const Place *w, Next *n) {
     const Seen *seen = m->words + kept_at(w->word);
     const int is_own = w->text == text_of(m), is_whole = w->word && seen->word == w->word;
     const int ago = is_whole ? 1 + half_octave((is_own ? 0 : m->length) + w->end - seen->end) : 0;
-    const uint64_t here_lately = is_own ? 1 + (uint64_t)(w->end >> NEAR) : 0;
-    const int shape = (w->letters < 6 ? w->letters : 6) << 2 | is_whole << 1 | ((w->kinds & 15) == CAPITAL);
+    const uint64_t this_part = is_own ? 1 + (uint64_t)(w->end >> NEAR) : 0;
+    const int form = (w->letters < 6 ? w->letters : 6) << 2 | is_whole << 1 | ((w->kinds & 15) == CAPITAL);
     const uint64_t part = m->parts[part_of(w)], after_two = m->pairs[pair_of(w)] & 0xFFFFFF;
     uint64_t *h = n->hashes[0];
     for (int order = 0; order < 7; order++) *h++ = hashed(order + 1, last & ((1ull << 8 * order) - 1));
@@ -408,19 +411,19 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(hashed(90, *followed(w)), last & 0xFFFF);
     *h++ = hashed(hashed(92, (uint64_t)w->indent << 8 | (uint64_t)w->first), last & 0xFFFF);
     *h++ = hashed(93, last & 0xFFFFFF00);
-    *h++ = hashed(hashed(120, part), (uint64_t)shape);
-    *h++ = hashed(hashed(121, part & 0xFF), (uint64_t)shape << 8 | one);
+    *h++ = hashed(hashed(120, part), (uint64_t)form);
+    *h++ = hashed(hashed(121, part & 0xFF), (uint64_t)form << 8 | one);
     *h++ = hashed(hashed(122, part & 0xFF), last & 0xFFFF);
-    *h++ = hashed(hashed(123, here_lately), w->word);
+    *h++ = hashed(hashed(123, this_part), w->word);
     *h++ = hashed(hashed(124, (uint64_t)ago), w->word);
-    *h++ = hashed(hashed(125, (uint64_t)shape), one);
+    *h++ = hashed(hashed(125, (uint64_t)form), one);
     *h++ = hashed(hashed(126, (uint64_t)w->mark), w->word);
     *h++ = hashed(hashed(127, (uint64_t)w->mark << 8 | one), (uint64_t)is_whole);
     *h++ = hashed(hashed(128, after_two), one);
     *h++ = hashed(hashed(129, (uint64_t)column), (uint64_t)w->length);
     fetch(m, n->hashes[0]);
     n->last = last, n->one = (int)one, n->column = column;
-    n->kinds = (int)(w->kinds & 0xFFF), n->in_word = w->word != 0, n->shape = shape;
+    n->kinds = (int)(w->kinds & 0xFFF), n->in_word = w->word != 0, n->form = form;
     n->opened[0] = n->opened[1] = n->sought = 0;
 }
 
@@ -517,7 +520,7 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     n->rows[3] = (n->in_word * 9 + known) * 8 + n->bit, n->rows[4] = n->expected * 8 + n->bit, n->rows[5] = n->column;
     n->rows[6] = n->states[FOUR], n->rows[7] = n->states[SPELT];
     n->rows[8] = (int)(hashed(61, n->last & 0xFFFF) % SHARED);
-    n->rows[9] = (int)(hashed(hashed(62, (uint64_t)n->shape), (uint64_t)n->node) % SHARED);
+    n->rows[9] = (int)(hashed(hashed(62, (uint64_t)n->form), (uint64_t)n->node) % SHARED);
     n->rows[10] = (int)(hashed(hashed(63, (uint64_t)n->kinds), (uint64_t)n->node) % SHARED);
     n->finals[0] = n->node, n->finals[1] = n->one;
     n->finals[2] = length_kind(n->length[0]) * 8 + n->bit;

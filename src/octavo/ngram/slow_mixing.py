@@ -390,8 +390,8 @@ class SlowMixing:
         is_own, (word, ended) = w is self.place, self.kept.words.get(w.word >> 16, (0, 0))
         is_whole = w.word > 0 and word == w.word
         ago = 1 + half_octave((0 if is_own else self.length) + len(w.text) - ended) if is_whole else 0
-        lately = 1 + (len(w.text) >> NEAR) if is_own else 0
-        shape = min(w.letters, 6) << 2 | is_whole << 1 | (w.kinds & 15 == UPPER)
+        this_part = 1 + (len(w.text) >> NEAR) if is_own else 0
+        form = min(w.letters, 6) << 2 | is_whole << 1 | (w.kinds & 15 == UPPER)
         part, after_two = self.kept.parts.get(w.part, 0), self.kept.pairs.get(w.pair, 0) & 0xFFFFFF
         hashes = [hashed(order + 1, last & ((1 << 8 * order) - 1)) for order in range(7)]
         hashes += [
@@ -428,18 +428,18 @@ class SlowMixing:
             hashed(hashed(90, w.follows[before % FOLLOWS]), last & 0xFFFF),
             hashed(hashed(92, w.indent << 8 | w.first), last & 0xFFFF),
             hashed(93, last & 0xFFFFFF00),
-            hashed(hashed(120, part), shape),
-            hashed(hashed(121, part & 0xFF), shape << 8 | one),
+            hashed(hashed(120, part), form),
+            hashed(hashed(121, part & 0xFF), form << 8 | one),
             hashed(hashed(122, part & 0xFF), last & 0xFFFF),
-            hashed(hashed(123, lately), w.word),
+            hashed(hashed(123, this_part), w.word),
             hashed(hashed(124, ago), w.word),
-            hashed(hashed(125, shape), one),
+            hashed(hashed(125, form), one),
             hashed(hashed(126, w.mark), w.word),
             hashed(hashed(127, w.mark << 8 | one), int(is_whole)),
             hashed(hashed(128, after_two), one),
             hashed(hashed(129, column), w.length),
         ]
-        chosen = (one, w.kinds & 0xFFF, int(w.word > 0), expected, column, shape)
+        chosen = (one, w.kinds & 0xFFF, int(w.word > 0), expected, column, form)
         return Next(hashes, matches, last, chosen)
 
     def _find(self, hash: int, *, write: bool) -> int:
@@ -490,10 +490,10 @@ class SlowMixing:
             x[HEARD] = min(max(said, -MOST_HEARD), MOST_HEARD)
             x[HEARD + 1] = CERTAINTY * (heard - 0.5)
         known = int(np.count_nonzero(states[:ORDERS]))
-        (one, kinds, in_word, expected, column, shape), bit = now.chosen, now.bit
+        (one, kinds, in_word, expected, column, form), bit = now.chosen, now.bit
         several = (
             hashed(61, now.last & 0xFFFF),
-            hashed(hashed(62, shape), now.node),
+            hashed(hashed(62, form), now.node),
             hashed(hashed(63, kinds), now.node),
         )
         first = (now.node, one, (kinds & 255) * 8 + bit, (in_word * 9 + known) * 8 + bit)
