@@ -72,6 +72,15 @@ def test_the_kernel_is_its_twin_where_it_foretells(codes: Codes) -> None:
                 np.testing.assert_allclose(mine, others, atol=0.02)
 
 
+def test_the_kernel_is_its_twin_where_it_foretells_words() -> None:
+    kernel, twin = (kind(Codes.of_bytes(), capacity=1000) for kind in (ContextMixing, SlowMixing))
+    kernel.read(TEXT), twin.read(TEXT)
+    other = np.frombuffer(b'"A cat," it heard (first), and sat', np.uint8)
+    spans, came = spans_of([(0, end) for end in range(1, len(other))]), other[1:]
+    own, others = (mixer.score(other, spans, came)[0] for mixer in (kernel, twin))
+    np.testing.assert_allclose(own, others, atol=0.02)
+
+
 @pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
 def test_the_kernel_hears_a_network_as_its_twin_does(codes: Codes) -> None:
     random = np.random.default_rng(1)
