@@ -23,7 +23,7 @@
 enum {
     ORDERS = 8,       // the first contexts: of the last 0 to 6 and of 8 units
     FOUR = 4, SPELT = 8,  // that of the last four, that of the word
-    CONTEXTS = 50,
+    CONTEXTS = 48,
     MATCHES = 2,
     DIRECT = 4,       // contexts whose bits are counted one by one: the last 1 to 4 units
     SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant
@@ -383,7 +383,6 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(here, hashed(22, w->before[0]));
     *h++ = hashed(here, hashed(23, w->before[1]));
     *h++ = hashed(here, hashed(24, (uint64_t)w->before[0] << 32 | w->before[1]));
-    *h++ = hashed(30, last & 0xFFFF0000);
     *h++ = hashed(31, (uint64_t)(w->after[one] & 0xFFFF) << 8 | one);
     *h++ = hashed(32, (uint64_t)(w->after[one] & 0xFFFFFF) << 8 | one);
     *h++ = hashed(40, (uint64_t)up << 8 | one);
@@ -400,7 +399,6 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(34, last & 0xF0F0F0FFFF);
     *h++ = hashed(hashed(10, last), w->earlier & 0xFFFFFF);
     *h++ = hashed(hashed(29, last & 0xFFFF), w->before[0]);
-    *h++ = hashed(hashed(80, last & 0xFFFFFF), w->before[0]);
     *h++ = hashed(hashed(here, hashed(81, w->before[2])), (uint64_t)w->before[0] << 32 | w->before[1]);
     *h++ = hashed(hashed(82, w->shape), one);
     *h++ = hashed(hashed(83, w->shape & 0xFFFF), w->word);

@@ -14,7 +14,7 @@ import numpy as np
 
 from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, QUOTE, SPACE, UPPER, Codes
 
-ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 50, 2, 4, 32, 3
+ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 48, 2, 4, 32, 3
 CONSTANT = CONTEXTS + 2 * MATCHES + DIRECT
 AGREED = CONSTANT + 1
 HEARD, INPUTS = AGREED + CONTEXTS, 112
@@ -400,7 +400,6 @@ class SlowMixing:
             hashed(here, hashed(22, before)),
             hashed(here, hashed(23, earlier)),
             hashed(here, hashed(24, before << 32 | earlier)),
-            hashed(30, last & 0xFFFF0000),
             hashed(31, (w.after[one] & 0xFFFF) << 8 | one),
             hashed(32, (w.after[one] & 0xFFFFFF) << 8 | one),
             hashed(40, up << 8 | one),
@@ -417,7 +416,6 @@ class SlowMixing:
             hashed(34, last & 0xF0F0F0FFFF),
             hashed(hashed(10, last), w.earlier & 0xFFFFFF),
             hashed(hashed(29, last & 0xFFFF), before),
-            hashed(hashed(80, last & 0xFFFFFF), before),
             hashed(hashed(here, hashed(81, earliest)), before << 32 | earlier),
             hashed(hashed(82, w.shape), one),
             hashed(hashed(83, w.shape & 0xFFFF), w.word),
