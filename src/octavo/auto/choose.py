@@ -78,7 +78,7 @@ LEAST_STEPS = 20
 STEPS_MEASURED = 4
 """Of each size, with the one that warms up."""
 TRIED = 300
-"""Numbers of steps that are compared, from the fewest to the most."""
+"""Numbers of steps that are compared, from the fewest to the most, before those around the best."""
 ALIKE, OFTEN = 0.005, 3.0
 """Choices that the law says are so close, as a share, it cannot tell apart; where the best of them sees its text this
 often, the one that sees it least is taken, for it has learned the least by heart."""
@@ -255,8 +255,9 @@ def _ways(
 def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teaching: Teaching) -> Choice:
     """The number of steps, of at most so many where nobody teaches, that the law says is best."""
     parameters = parameters_of(size, facts.vocabulary)
-    counts = np.unique(np.geomspace(LEAST_STEPS, teaching.steps_in(most), TRIED).astype(int))
-    steps = int(min(counts, key=lambda count: law.share(*point_of(facts, size, int(count)))))
+    steps = _least(
+        lambda count: law.share(*point_of(facts, size, count)), LEAST_STEPS, teaching.steps_in(most)
+    )
     bits, error = _expected(facts, size, steps, law, teaching)
     promised = steps
     if facts.mixed:
@@ -281,6 +282,21 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teac
         teaching=teaching,
         teacher_dropout=dropout_for(passes, weights),
     )
+
+
+def _least(share: Callable[[int], float], first: int, last: int) -> int:
+    """The number at which a share that falls and then rises is least: exactly, so that more time never promises
+    more bits."""
+    counts = np.unique(np.geomspace(first, last, TRIED).astype(int)).tolist()
+    best = min(range(len(counts)), key=lambda place: share(counts[place]))
+    low, high = counts[max(best - 1, 0)], counts[min(best + 1, len(counts) - 1)]
+    while high - low > 2:
+        third = (high - low) // 3
+        if share(low + third) <= share(high - third):
+            high -= third
+        else:
+            low += third
+    return min(range(low, high + 1), key=share)
 
 
 def _with_expected(choice: Choice, facts: TextFacts, law: Law) -> Choice:

@@ -59,6 +59,14 @@ def test_more_time_takes_a_larger_model_and_promises_more() -> None:
     assert all(one.steps <= one.most_steps for one in best)
 
 
+@pytest.mark.parametrize("last", [60, 61, 62, 63, 700, 6721, 6791, 9000, 80_000])
+def test_the_best_number_of_steps_is_found_exactly(last: int) -> None:
+    def share(count: int) -> float:
+        return 300 / count + count / 150_000
+
+    assert choose._least(share, 60, last) == min(range(60, last + 1), key=share)
+
+
 def test_judging_takes_its_part_of_the_time() -> None:
     least = least_seconds(FACTS, SPEEDS)
     assert choices(FACTS, SPEEDS, 1.01 * least, made_up())
