@@ -64,7 +64,7 @@ MARGIN = 0.02
 TinyShakespeare do, they lose more than bytes, and what is held out beside the training text does not tell."""
 LONG = 3_000_000
 """Bytes from which on a text is first read as pairs: they are likely to be better there, and are counted sooner."""
-MOST_MIXING, VALIDATIONS = 3.0, 2
+MOST_MIXING, VALIDATIONS = 2.5, 2
 """What a context mixer may take in all, in shares of the time for reading; and how often it reads the validation
 split."""
 UNHURRIED = 20.0
