@@ -84,7 +84,7 @@ class Heard:
 
     Attributes:
         heard: (N, CODE), see `ContextMixing.hear`; below 0 where it was not asked.
-        told: the same as the mixer is told it when it reads on.
+        told: (N, CODE) what the mixer is told when it reads on.
         logs, shares: (N,), see `mixture.Judged`.
         places: (N,) whether the token was scored.
     """
