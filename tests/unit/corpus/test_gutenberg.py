@@ -87,11 +87,16 @@ def test_cuts_and_lengths_do_not_matter(padding: int, size: int, form: str, book
 
 
 CLOSING = "how to\nsubscribe to our email newsletter to hear about new eBooks.\n\n"
+OF_2006 = (
+    f"{CLOSING}EBooks posted prior to November 2003, with eBook numbers BELOW #10000,\nare elsewhere:\n\n"
+    "     http://www.gutenberg.net/etext06\n\nAn alternative method of locating eBooks:\n"
+    "     http://www.gutenberg.net/GUTINDEX.ALL\n\n\n"
+)
 
 
 @pytest.mark.parametrize("size", [7, 5000, 1 << 20])
 @pytest.mark.parametrize("words", [3, 60_000])
-@pytest.mark.parametrize("closing", ["", CLOSING], ids=["no last line", "last line"])
+@pytest.mark.parametrize("closing", ["", CLOSING, OF_2006], ids=["no last line", "last line", "of 2006"])
 def test_what_was_pasted_after_a_licence_stays(size: int, words: int, closing: str) -> None:
     """`cat novel.txt notes.txt > all.txt`: notes are no licence, however long they are."""
     start, end = FORMS["the"]

@@ -28,6 +28,9 @@ _LAST_LINE = re.compile(
 )
 _LICENCE_CLOSING = re.compile(
     r"subscribe\s+to\s+our\s+email\s+newsletter\s+to\s+hear\s+about\s+new\s+eBooks\.\s*"
+    # Books of 2003 to 2006 say after that where older ones lie.
+    r"(?:EBooks\s+posted\s+prior\s+to\s+November\s+2003.{0,2000}?/GUTINDEX\.ALL\s*)?",
+    re.S,
 )
 
 
