@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+TAG = bytes.fromhex("376b5374a03183d38cb228b0d3") + b"zPQ"
+"""Before each block of a ZPAQ archive."""
 Packed = Callable[[Path, Path], Sequence[str]]
 """The command that packs a file as another."""
 
@@ -24,19 +26,27 @@ def paq8px(program: Path | None) -> Packed | None:
     return None if program is None else lambda file, packed: [str(program), "-8", str(file), str(packed)]
 
 
-def bits_per_byte(learned: bytes, judged: bytes, packed: Packed) -> float:
-    """Of the text that is judged. Raises CalledProcessError."""
-    sizes = []
+def bits_per_byte(learned: bytes, judged: bytes, packed: Packed) -> float | None:
+    """Of the text that is judged; None where `zpaq` took another model for both together than for the first: it chooses
+    one by the size and by what stands in a file, and the difference would say nothing. Raises CalledProcessError."""
+    archives = []
     with tempfile.TemporaryDirectory(prefix="octavo-packed-") as folder:
         for name, content in (("learned", learned), ("both", learned + judged)):
             file, archive = Path(folder, name), Path(folder, f"{name}.packed.zpaq")
             file.write_bytes(content)
             subprocess.run(packed(file, archive), check=True, capture_output=True, cwd=folder)
-            sizes.append(archive.stat().st_size)
-    return 8 * (sizes[1] - sizes[0]) / len(judged)
+            archives.append(archive.read_bytes())
+    first, both = archives
+    return 8 * (len(both) - len(first)) / len(judged) if models(first) == models(both) else None
 
 
-def doubles(learned: bytes, judged: bytes) -> bool:
-    """Whether a power of two lies between both sizes: tables of `zpaq` grow by these, and the difference is of another
-    compressor."""
-    return len(learned).bit_length() != (len(learned) + len(judged)).bit_length()
+def models(archive: bytes) -> list[bytes]:
+    """Of each block of a ZPAQ archive, the model that it was packed by; none of others.
+
+    A block begins with its tag, two bytes of a version and the length of what describes its model (ZPAQ specification,
+    level 2).
+    """
+    found = []
+    for block in archive.split(TAG)[1:]:
+        found.append(block[4 : 4 + int.from_bytes(block[2:4], "little")])
+    return found

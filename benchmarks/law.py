@@ -18,6 +18,7 @@ import dataclasses
 import statistics
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from octavo.run.data import (
 )
 from octavo.run.evaluate import evaluate_split
 from octavo.run.train import fresh_model
-from octavo.training.device import Runtime, keep_memory
+from octavo.training.device import Bfloat16Products, Runtime, fast_bfloat16, keep_memory
 from octavo.training.loop import training_steps
 from octavo.training.step import StepOptions
 from octavo.util.terminal import Console
@@ -57,7 +58,8 @@ PLANS = {
     "short": {0: (300, 1200), 1: (200, 800), 2: (150, 600)},
     "small": {0: (300, 1200, 5000), 1: (200, 800, 3000), 2: (150, 600, 2400)},
     "medium": {3: (300,)},
-    "beside a mixer": {0: (300, 1200, 5000), 1: (800, 3000), 2: (500, 2000), 3: (600,)},
+    "beside a mixer": {0: (300, 1200, 5000), 1: (800, 4000), 2: (500, 2500), 3: (600, 2400)},
+    "far beside a mixer": {1: (16000,), 2: (9000,), 3: (6000,), 4: (2000,)},
     "wide": {3: (300, 1200, 5000), 4: (300, 1200, 4000), 5: (300, 1200, 3500)},
 }
 """Of each plan, how many steps of which sizes."""
@@ -149,7 +151,8 @@ def one(
         options=StepOptions(clip=recipe.training.clip),
     )
     began = time.process_time()
-    losses = [info.loss for info in loop]
+    with Bfloat16Products() if device == "cpu" and fast_bfloat16(runtime.device) else nullcontext():
+        losses = [info.loss for info in loop]
     seconds = time.process_time() - began
     return {
         **dataclasses.asdict(size),

@@ -18,7 +18,8 @@ one that has transformers and accelerate).
 *n-grams with a cache*: the best Kneser–Ney order, mixed with counts of what has been read of the last twentieth so far;
 order and share are chosen on the twentieth before it.
 *zpaq -m5*, *paq8px -8*: context mixing, which learns while it reads: the size of the first eighteen twentieths and the
-last together, less that of the first alone. No power of two lies between the two, or there is no figure for `zpaq`.
+last together, less that of the first alone; `zpaq` chooses a model by size and content, and there is no figure where
+it took two.
 
 The steps of the two peers are timed first, which their minutes do not count. What is in the file is not done again, and
 who is not named is left out.
@@ -293,12 +294,11 @@ def ngrams_of(text: Path) -> Row:
     }
 
 
-def packed_by(text: Path, packed: compressors.Packed, *, grows: bool) -> Row:
+def packed_by(text: Path, packed: compressors.Packed) -> Row:
     """A compressor that has read what came before."""
     whole, began = text.read_text(encoding="utf-8"), time.monotonic()
     learned, _, judged = (part.encode() for part in parts_of(whole))
-    sides = learned, judged
-    bits = None if grows and compressors.doubles(*sides) else compressors.bits_per_byte(*sides, packed)
+    bits = compressors.bits_per_byte(learned, judged, packed)
     return {"bits": bits, "seconds": time.monotonic() - began}
 
 
@@ -307,8 +307,8 @@ def run_missing(text: Path, rows: list[Row], given: argparse.Namespace, here: di
     zpaq, paq8px = compressors.zpaq(), compressors.paq8px(given.paq8px)
     counting: dict[str, Callable[[], Row] | None] = {
         NGRAMS: lambda: ngrams_of(text),
-        ZPAQ: zpaq and (lambda: packed_by(text, zpaq, grows=True)),
-        PAQ8PX: paq8px and (lambda: packed_by(text, paq8px, grows=False)),
+        ZPAQ: zpaq and (lambda: packed_by(text, zpaq)),
+        PAQ8PX: paq8px and (lambda: packed_by(text, paq8px)),
     }
     runs: dict[str, Callable[[float], Row] | None] = {
         OCTAVO: lambda minutes: octavo_in(text, minutes, HERE),

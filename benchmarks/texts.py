@@ -7,8 +7,8 @@ Each is fetched at one commit, read as UTF-8 with Unix line breaks, without Proj
 parts joined in the order of their paths, and checked by its SHA-256; what is in FOLDER already and right is kept.
 With `--from` nothing is fetched: CLONES has a clone of every repository, named OWNER+NAME.
 
-No power of two lies between the first eighteen twentieths of one of the ten and these with the last, which `zpaq`
-needs.
+No power of two lies between the first eighteen twentieths of one of the ten and these with the last: there `zpaq`
+would take a larger model.
 """
 
 from __future__ import annotations
