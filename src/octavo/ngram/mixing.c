@@ -97,10 +97,11 @@ typedef struct {
     int32_t direct_bits, head_bits;
     uint8_t kind[256], fold[256];     // of a unit: what kind of character it is, and which one it is in words
     uint8_t next[2][256];             // of a history: that after a 0 and after a 1
-    uint8_t bits[256], agree[256];    // of how many bits it is, and whether these agree
+    uint8_t bits[256];                // of how many bits it is
+    float speaks[256], agree[256];    // 1 where there are any, and where these agree; or 0
     float stretched[STRETCHED];
     Count by_history[CONTEXTS][256], matched[MATCHES][LENGTHS];
-    uint16_t estimated[ESTIMATES][65536][STEPS];
+    uint16_t estimated[ESTIMATES][65536][STEPS] __attribute__((aligned(64)));
     uint32_t follows[FOLLOWS];
     uint32_t pairs[KEPT];             // the last units that followed each two units
     uint16_t parts[KEPT];             // and each part of a word, or of what stands between words
@@ -199,7 +200,7 @@ static void make_histories(Model *m) {
             m->next[y][s] = (uint8_t)found;
         }
         m->bits[s] = (uint8_t)(known[s][0] + known[s][1]);
-        m->agree[s] = s && (!known[s][0] || !known[s][1]);
+        m->speaks[s] = s != 0, m->agree[s] = s && (!known[s][0] || !known[s][1]);
         for (int c = 0; c < CONTEXTS; c++)
             m->by_history[c][s] = new_count((known[s][1] + 0.4f) / (known[s][0] + known[s][1] + 0.8f));
     }
@@ -440,14 +441,18 @@ static uint8_t NOTHING[15];  // of a context that was never seen
 static inline uint8_t *find(const Model *m, uint64_t hash, int write) {
     Line *line = line_of(m, hash);
     const uint32_t check = (uint32_t)(hash % 255 + 1);  // 0: it was never written on
-    for (int i = 0; i < WAYS; i++)
-        if (line->check[i] == check) return line->history[i];
+    uint32_t checks;
+    memcpy(&checks, line->check, WAYS);
+    checks ^= check * 0x01010101u;
+    const uint32_t same = (checks - 0x01010101u) & ~checks & 0x80808080u;  // its lowest bit is of the first byte of 0
+    if (same) return line->history[__builtin_ctz(same) / 8];
     if (!write) return NOTHING;
-    int least = 0, fewest = 256;
+    int fewest = 256 * WAYS;
     for (int i = 0; i < WAYS; i++) {
-        const int known = line->check[i] ? 1 + m->bits[line->history[i][0]] : 0;
-        if (known < fewest) least = i, fewest = known;
+        const int known = (m->bits[line->history[i][0]] + (line->check[i] != 0)) * WAYS + i;
+        fewest = known < fewest ? known : fewest;
     }
+    const int least = fewest % WAYS;
     line->check[least] = (uint8_t)check;
     return memset(line->history[least], 0, 15);
 }
@@ -491,10 +496,10 @@ static inline float predict(const Model *m, const Weights *by, Next *n) {
     for (int e = 0; e < ESTIMATES; e++) __builtin_prefetch(m->estimated[e][n->estimates[e]] + STEPS / 2, 1);
     for (int i = 0; i < CONTEXTS; i++) {
         const int history = slots[i][at];
-        n->states[i] = (uint8_t)history;
-        n->counts[i] = m->by_history[i][history];
-        x[i] = history ? stretch(m, n->counts[i]) : 0;
-        x[AGREED + i] = m->agree[history] ? x[i] : 0;
+        const Count count = m->by_history[i][history];
+        const float said = stretch(m, count) * m->speaks[history];  // no branch: none of them could be foretold
+        n->states[i] = (uint8_t)history, n->counts[i] = count;
+        x[i] = said, x[AGREED + i] = said * m->agree[history];
     }
     for (int i = 0; i < ORDERS; i++) known += n->states[i] != 0;
     x += SIDES;

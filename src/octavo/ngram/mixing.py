@@ -21,6 +21,7 @@ from octavo.ngram.kernel import Tables
 from octavo.ngram.kneser_ney import tables_of_text
 from octavo.ngram.slow_mixing import SlowMixing
 from octavo.util.kernels import kernel
+from octavo.util.memory import large_pages
 from octavo.util.processes import threads
 
 WINDOW = 256
@@ -39,7 +40,7 @@ text on."""
 _spare: deque[mmap.mmap] = deque(
     maxlen=SPARES
 )  # whose calls are atomic: a copy may be collected at any moment
-READING, COPYING = 10e-6, 0.5e-9
+READING, COPYING = 8e-6, 0.5e-9
 """Seconds, on a slow processor, for each unit that is read, and for each byte of memory that is copied."""
 TELLING = 50_000
 """Units that tell what one takes here."""
@@ -240,12 +241,12 @@ def _zeros(size: int) -> np.ndarray:
         room = np.zeros(size + ALIGNED, np.uint8)
         skipped = -room.ctypes.data % ALIGNED
         return room[skipped : skipped + size]
-    return np.frombuffer(_pages(size), np.uint8)
+    return np.frombuffer(large_pages(size), np.uint8)
 
 
 def _borrowed(size: int) -> np.ndarray:
     """Bytes that hold anything, for a copy; who asks next gets them again, once nobody holds them."""
-    memory = _spare_of(size) or _pages(size + ROOM)
+    memory = _spare_of(size) or large_pages(size + ROOM)
     array = np.frombuffer(memory, np.uint8)
     weakref.finalize(array, _spare.append, memory)
     return array[:size]
@@ -261,13 +262,6 @@ def _spare_of(size: int) -> mmap.mmap | None:
             return memory
         _spare.append(memory)
     return None
-
-
-def _pages(size: int) -> mmap.mmap:
-    memory = mmap.mmap(-1, size)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return memory
 
 
 def _address(array: np.ndarray) -> int:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +17,7 @@ from octavo.model.base import build_model
 from octavo.training import memory as fitting
 from octavo.training.memory import Fit, estimated, least, refuse_beyond_memory_of, ways
 from octavo.util import memory
+from octavo.util.memory import large_pages
 
 SHAPES = (
     {},
@@ -127,3 +133,25 @@ def test_the_systems_errors_in_words() -> None:
     assert isinstance(said(OSError(36, "File name too long", "x" * 300)), InputError)
     assert said(RuntimeError("shapes do not match")) is None
     assert said(KeyError("step")) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_large_pages_are_zeros_that_no_other_process_writes_on() -> None:
+    pages = large_pages(3 << 20)
+    assert len(pages) == 3 << 20 and not any(pages[::4096])
+    if (child := os.fork()) == 0:
+        pages[0] = 1
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0 and pages[0] == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells of pages")
+def test_large_pages_are_asked_for_where_linux_gives_them() -> None:
+    """Of shared memory (`sh`), it is another setting, which most systems have off."""
+    pages = large_pages(3 << 20)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    ranges = re.findall(
+        r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: ([^\n]*)", Path("/proc/self/smaps").read_text(), re.M | re.S
+    )
+    [flags] = [flags.split() for low, high, flags in ranges if int(low, 16) <= at < int(high, 16)]
+    assert "hg" in flags and "sh" not in flags
