@@ -93,6 +93,7 @@ typedef struct { float sets[ALL_ROWS][INPUTS], final[FINALS][256][SETS_PADDED]; 
 // What is known of a text, in one piece of memory with no address in it. Behind it stand direct counts, lines, the places
 // of matches, and the text that was read.
 typedef struct {
+    uint16_t estimated[ESTIMATES][65536][STEPS];  // first, so that each of its lines is one of the processor's cache
     int64_t capacity, room, length, decided, lines;  // the tables are of a size for `capacity` units; the text has `room`
     int32_t direct_bits, head_bits;
     uint8_t kind[256], fold[256];     // of a unit: what kind of character it is, and which one it is in words
@@ -101,7 +102,6 @@ typedef struct {
     float speaks[256], agree[256];    // 1 where there are any, and where these agree; or 0
     float stretched[STRETCHED];
     Count by_history[CONTEXTS][256], matched[MATCHES][LENGTHS];
-    uint16_t estimated[ESTIMATES][65536][STEPS] __attribute__((aligned(64)));
     uint32_t follows[FOLLOWS];
     uint32_t pairs[KEPT];             // the last units that followed each two units
     uint16_t parts[KEPT];             // and each part of a word, or of what stands between words
