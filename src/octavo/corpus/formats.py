@@ -10,7 +10,9 @@ import codecs
 import io
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import BinaryIO
@@ -143,6 +145,27 @@ _CANDIDATES = [
     *("koi8_r", "koi8_u", "iso8859_2", "iso8859_5", "iso8859_7", "cp437", "cp850", "cp866", "mac_roman"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
+# Those of Latin letters, the most usual first, and the letters beyond ASCII that languages write with, or borrow as
+# English does. In the right encoding nearly all that stand in a text are letters of one, or signs where signs stand.
+_LATIN = ("cp1252", "cp1250", "cp1254", "cp1257", "iso8859_2", "cp850", "cp852", "cp437", "mac_roman")
+_ALPHABETS = (
+    *("äåö", "äöüß", "àâæçèéêëîïôœùûüÿ", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíòóùú", "áèéêëïóöüç", "áðéíóúýþæö"),
+    *(
+        "äåæéòóôöø",
+        "ąćęłńóśźż",
+        "áčďéěíňóřšťúůýž",
+        "áäčďéíľĺňóôŕšťúýž",
+        "áéíóöőúüű",
+        "ăâîșțşţ",
+        "ćčđšž",
+        "âçğıîöşüû",
+    ),
+    *("ąčęėįšųūž", "äõöüšž", "āčēģīķļņšūž", "àáâäçèéêëîïñóôöùúûü"),
+)
+_SIGNS = "«»„“”‘’‚‹›–—…§°£€¿¡·•ºª×½¼\xa0\xad´"
+_BEYOND_ASCII = re.compile(r"(?:(?<=(.))|\A)([^\x00-\x7f])", re.DOTALL)
+_LETTERS = 0.9  # share of characters beyond ASCII from which on an encoding is right
+
 _NOT_TEXT_REMEDY = "Save or convert it as plain text (.txt, UTF-8), and give that file."
 
 
@@ -265,8 +288,6 @@ def _first_not_utf8(file: BinaryIO, name: str) -> int | None:
 
 
 def _guess(sample: bytes, name: str, wrong: int) -> Encoding:
-    from charset_normalizer import from_bytes  # slow to import, and most texts are UTF-8
-
     # Bytes that are UTF-8 nearly all through are damaged UTF-8; another encoding would spoil all the rest.
     as_utf8 = sample.decode("utf-8", errors="replace")
     bad = as_utf8.count("\ufffd")
@@ -275,17 +296,47 @@ def _guess(sample: bytes, name: str, wrong: int) -> Encoding:
             f"{name} is UTF-8 but for some damaged bytes, the first at byte {wrong:,}.",
             remedy="Save it again as UTF-8 with an editor, or name another encoding (corpus.encoding=…).",
         )
+    if (latin := _latin(sample)) is not None:
+        return Encoding(latin, guessed=True)
+    from charset_normalizer import from_bytes  # slow to import, and most texts are UTF-8
+
     best = from_bytes(sample, cp_isolation=_CANDIDATES).best()
     if best is None:
         raise CorpusError(
             f"{name} is not text in any encoding that Octavo knows (not UTF-8 from byte {wrong:,} on).",
             remedy="If it is text, name its encoding (corpus.encoding=…); else convert it to plain text.",
         )
-    # Where windows-1252 fits as well, it is by far the more usual.
-    usual = from_bytes(sample, cp_isolation=["cp1252"]).best()
-    if usual and (usual.chaos, -usual.coherence) <= (best.chaos, -best.coherence):
-        best = usual
     return Encoding(best.encoding, guessed=True)
+
+
+def _latin(sample: bytes) -> str | None:
+    """The encoding of a text in Latin letters, None where it is in others. What charset_normalizer takes a text in
+    Finnish or Hungarian for is wrong (`benchmarks/encodings.py`)."""
+    shares = {}
+    for codec in _LATIN:
+        with suppress(UnicodeDecodeError):
+            shares[codec] = _plausible(sample.decode(codec))
+    best = max(shares, key=lambda codec: shares[codec], default=None)
+    return best if best is not None and shares[best] >= _LETTERS else None
+
+
+def _plausible(text: str) -> float:
+    """Of the characters beyond ASCII, the share that are letters of one language, or signs that stand beside words; a
+    capital after a small letter is neither."""
+    letters: Counter[str] = Counter()
+    signs = others = 0
+    for found in _BEYOND_ASCII.finditer(text):
+        before, here, after = found[1] or "", found[2], text[found.end() : found.end() + 1]
+        if here.isalpha():
+            misplaced = here.isupper() and before.islower()
+            others += misplaced
+            letters[here.lower()] += not misplaced
+        else:
+            within = before.isalpha() and after.isalpha() and here not in "’·\xad"
+            others += within or here not in _SIGNS
+            signs += not within and here in _SIGNS
+    known = max(sum(letters[each] for each in alphabet) for alphabet in _ALPHABETS)
+    return (known + signs) / max(1, letters.total() + signs + others)
 
 
 def decoded(file: BinaryIO, name: str, wanted: str, report: Report) -> Iterator[str]:

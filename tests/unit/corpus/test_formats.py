@@ -27,6 +27,10 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 SAMPLES = {
     "windows-1252": "Le garçon a mangé à la cafétéria. «C’était très bon», dit-il. Où êtes-vous allés cet été ? ",
     "windows-1250": "Zażółć gęślą jaźń, powiedział chłopiec i poszedł do domu swojej babci. ",
+    "ISO8859-2": "Příliš žluťoučký kůň úpěl ďábelské ódy, řekl šťastný děda. ",
+    "windows-1254": "Küçük çocuk dağın yanında yaşıyordu, ağaçların gölgesinde şarkı söylerdi. ",
+    "CP850": "Perché non può venire più tardi? Così è la libertà, disse, già stanco di città. ",
+    "MAC-ROMAN": "El niño comió en la montaña; ¿dónde está el corazón?, preguntó la señora después. ",
     "windows-1251": "Мама мыла раму, а мальчик играл в саду с большой собакой. ",
     "KOI8-R": "Мама мыла раму, а мальчик играл в саду с большой собакой. ",
     "CP932": "むかしむかし、あるところにおじいさんとおばあさんがいました。",
@@ -42,6 +46,25 @@ def test_other_encodings_are_detected(label: str, tmp_path: Path) -> None:
     text, encoding = read(path)
     assert text == SAMPLES[label] * 20
     assert encoding.label == label and encoding.guessed
+
+
+FINNISH = "Yhtäkkiä näki Marja venheen pysähtyvän; hän ei tiennyt, mitä tehdä. "
+HUNGARIAN = "Szegény ember volt, sűrű erdő mellett őrizte a hűvös kőházat, és így élt. "
+
+
+@pytest.mark.parametrize("times", [1, 20, 2000])
+@pytest.mark.parametrize(("text", "codec"), [(FINNISH, "cp1252"), (FINNISH, "cp850"), (HUNGARIAN, "cp1250")])
+def test_letters_of_one_language_tell_an_encoding(text: str, codec: str, times: int, tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes((text * times).encode(codec))
+    assert read(path)[0] == text * times
+
+
+def test_foreign_words_in_english_are_no_polish(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    written = "A naïve façade, the rôle of a régime, Mr. Müller’s café in Málaga, piñatas, vis-à-vis. "
+    path.write_bytes((written * 20).encode("cp1252"))
+    assert read(path) == (written * 20, Encoding("cp1252", guessed=True))
 
 
 def test_a_short_windows_1252_text_is_not_taken_for_something_rarer(tmp_path: Path) -> None:
