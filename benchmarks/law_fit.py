@@ -2,7 +2,8 @@
 
     python benchmarks/law_fit.py --runs results/law.jsonl results/law_few.jsonl ... [--law law.json]
         [--larger results/law_larger.jsonl --table results/law.md]
-    python benchmarks/law_fit.py --runs others.jsonl --compare
+    python benchmarks/law_fit.py --mixing --runs results/law_mixing.jsonl [--law law.json] [--table law_mixing.md]
+    python benchmarks/law_fit.py --runs others.jsonl --compare [--mixing]
 
 The law's numbers and a number of each text's own are fitted together, by least squares of shares; logarithms of the
 own numbers are pulled to 0 as Student's t does. A text here is the beginning of one, of some length, read in one way.
@@ -272,11 +273,13 @@ def after_pilots(runs: Runs, law: Law) -> list[After]:
 
 
 def bend_of(after: list[After]) -> tuple[float, float]:
-    """(bend, beyond) by what runs came to after pilots: the likeliest."""
+    """(bend, beyond) by what runs came to after pilots: the likeliest, near to what the fit begins with where few
+    tell."""
+    begin = np.log([BEGIN.bend, BEGIN.beyond])
 
     def unlikely(logarithms: np.ndarray) -> float:
         bend, beyond = np.exp(logarithms).tolist()
-        total = 0.0
+        total = float(np.sum((logarithms - begin) ** 2))
         for law, pilot, *runs in after:
             told = replace(law, bend=bend, beyond=beyond).known(*pilot)
             for point, alone, wanted in zip(*runs, strict=True):
@@ -286,7 +289,6 @@ def bend_of(after: list[After]) -> tuple[float, float]:
                 total += math.log(variance) + (wanted - share) ** 2 / variance
         return total
 
-    begin = np.log([BEGIN.bend, BEGIN.beyond])
     found = optimize.minimize(unlikely, begin, method="Nelder-Mead", options={"xatol": 0.01, "fatol": 0.01})
     bend, beyond = np.exp(found.x).tolist()
     return bend, beyond
@@ -349,7 +351,9 @@ def fit(given: argparse.Namespace) -> None:
     }
     if given.table:
         larger = compared(law, read_runs([given.larger])) if given.larger else []
-        given.table.write_text(page(table, larger, law, told, OTHER_KINDS), encoding="utf-8")
+        given.table.write_text(
+            page(table, larger, law, told, OTHER_KINDS, mixing=given.mixing), encoding="utf-8"
+        )
     finish(told)
 
 
@@ -368,7 +372,7 @@ def compared(law: Law, runs: Runs) -> list[Row]:
 
 def compare(given: argparse.Namespace) -> None:
     """What the shipped law says of other runs."""
-    table = compared(shipped_law(), read_runs(given.runs))
+    table = compared(shipped_law(mixed=given.mixing), read_runs(given.runs))
     print_table(table)
     finish({"rows": table})
 
@@ -384,11 +388,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=Path, nargs="+", required=True)
-    parser.add_argument("--law", type=Path, default=Path("src/octavo/auto/law.json"))
+    parser.add_argument("--mixing", action="store_true", help="beside a context mixer, not n-grams")
+    parser.add_argument("--law", type=Path, help="by default that of the sources")
     parser.add_argument("--larger", type=Path, help="runs of larger models, for the page")
     parser.add_argument("--table", type=Path, help="write the page of the fit")
     parser.add_argument("--compare", action="store_true", help="instead: the shipped law beside these runs")
     given = parser.parse_args()
+    name = "law_mixing.json" if given.mixing else "law.json"
+    given.law = given.law or Path("src/octavo/auto", name)
     compare(given) if given.compare else fit(given)
 
 

@@ -10,11 +10,11 @@ from octavo.auto.law import POINT, TAILS, Law
 
 Row = dict[str, Any]
 PAGE = """\
-# The law of `octavo train --minutes`
+# The law of `octavo train --minutes`{title}
 
-Bits per byte of a model with counts beside it, as a share of what it has before its first step: when n-grams of all
-lengths and what the text has said so far, mixed by gates, are all that it knows. N parameters, D bytes learned from, U
-bytes of the training text:
+Bits per byte of a model with counts beside it, as a share of what it has before its first step: when
+{counts} all that it knows. N parameters, D bytes
+learned from, U bytes of the training text:
 
 ```text
 network = (floor + ((size · (N/10⁶)^−size_power)³ + (data · (D/10⁶)^−data_power)³)^(1/3)) · (U/10⁶)^counted
@@ -24,8 +24,7 @@ share   = law ^ own
 ```
 
 The third power makes a model go over sharply from having read too little to being too small. The longer a text, the
-better is counting, which the share is of: that is what *counted* says. In bytes, one law holds for models that read
-bytes and for those that read byte pairs.
+better is counting, which the share is of: that is what *counted* says. In bytes, models of different tokens are alike.
 
 *own* is a number of the text, of how much can be learned of it beside counting: 1 for a text of the middle. It is not
 known before, so the promise has room for what it may be, the more, the more is to be learned. Its logarithm is taken as
@@ -34,7 +33,9 @@ size, a twentieth of the time at most, by Bayes' rule; the further away from it,
 regular, a table's columns or the bars of a tune, is learned in the first steps: a short pilot alone would promise too
 much.
 
-The runs: sizes of `octavo.auto.choose`, on the first 30 kB to 3 MB of texts of several kinds (*law.jsonl*); three or
+"""
+RUNS = """\
+The runs: sizes of `octavo.auto.family`, on the first 30 kB to 3 MB of texts of several kinds (*law.jsonl*); three or
 four runs of each of twelve books in English, Spanish and Italian, five collections of code and one of packages'
 pages (*law_few.jsonl*); those that the dial is compared with ([how](regret.md)), ten minutes long at most, by their
 best loss (*law_dial.jsonl*); and, to see how far it is off, texts of other kinds (*law_kinds.jsonl*): tunes,
@@ -43,6 +44,8 @@ numbers, sentences with their translations. A text is read in the way that count
 in both, and judged on what follows, 100 kB or a third of it; one run each, one thread.
 """
 LARGER = """\
+## Larger models
+
 Three runs of larger models, foretold by the law (bits per byte; 1 MB of each text, one run each). They are short, of
 one to three passes, and not in the fit.
 """
@@ -60,6 +63,22 @@ python ../law_fit.py --runs law.jsonl law_few.jsonl law_dial.jsonl law_kinds.jso
 The runs stand in [law.jsonl](law.jsonl), [law_few.jsonl](law_few.jsonl), [law_dial.jsonl](law_dial.jsonl) and
 [law_kinds.jsonl](law_kinds.jsonl), so that more can be added.
 """
+MIXING_RUNS = """\
+The runs: sizes of `octavo.auto.family`, four to twelve of each text, read as bytes, learned in bfloat16's products
+where the processor has them, and judged on what follows, 100 kB or a third of it, by a mixture that reads on; one run
+each, one thread. The texts: a play, Shakespeare, prose in German, Italian, Portuguese and Spanish, stories, headers in
+C, sources in Python and Go.
+"""
+MIXING_COMMANDS = """\
+```text
+python benchmarks/law.py --texts FOLDER --out runs.jsonl --plan "beside a mixer" --whole
+python benchmarks/law.py --texts FOLDER --out runs.jsonl --plan "far beside a mixer" --whole --only play german
+cd benchmarks/results
+python ../law_fit.py --mixing --runs law_mixing.jsonl --law ../../src/octavo/auto/law_mixing.json --table law_mixing.md
+```
+
+The runs stand in [law_mixing.jsonl](law_mixing.jsonl), so that more can be added.
+"""
 
 
 def held(table: list[Row], name: str) -> str:
@@ -69,11 +88,7 @@ def held(table: list[Row], name: str) -> str:
 
 
 def page(
-    table: list[Row],
-    larger: list[Row],
-    law: Law,
-    told: Row,
-    others: Sequence[str],
+    table: list[Row], larger: list[Row], law: Law, told: Row, others: Sequence[str], *, mixing: bool
 ) -> str:
     """The page of results; `others` are the texts that the law is not fitted on."""
     like = [line for line in table if line["text"] not in others]
@@ -85,19 +100,29 @@ def page(
         f"{each['off']:+.3f}"
         for each in told["worst"][:3]
     )
+    head = PAGE.format(
+        title=" beside a context mixer" if mixing else "",
+        counts="a context mixer that reads on is"
+        if mixing
+        else "n-grams of all lengths and what the text has said so far, mixed by gates, are",
+    )
+    not_fitted = (
+        f"; of the texts that are not fitted ({', '.join(others)}) {held(alien, 'held')} and "
+        f"{held(alien, 'held after it')}. How own numbers lie apart is of the fitted texts, how pilots are off of all "
+        "but pidgin, which is made by a rule"
+    )
     return (
-        f"{PAGE}\n## Texts, each left out of the fit\n\n"
-        f"{told['runs']} runs of {told['beginnings']} texts; {', '.join(others)} are not fitted. A run is off by "
+        f"{head}{MIXING_RUNS if mixing else RUNS}\n## Texts, each left out of the fit\n\n"
+        f"{told['runs']} runs of {told['beginnings']} texts. A run is off by "
         f"{law.residual:.3f} (standard deviation) where its text's own number is known. Logarithms of the own numbers "
         f"lie apart as Student's t with {TAILS:g} degrees of freedom and a scale of {law.texts:.2f}, and move by "
         f"{law.bend:.3f} (standard deviation) for each factor of e of N·D. By a pilot they are off by "
         f"{law.beyond:.2f} of themselves more. In the 80 % interval are {held(like, 'held')} runs without a pilot, "
-        f"{held(like, 'held after it')} with one; of the texts that are not fitted {held(alien, 'held')} and "
-        f"{held(alien, 'held after it')}. How own numbers lie apart is of the fitted texts, how pilots are off of all "
-        "but pidgin, which is made by a rule.\n\n"
+        f"{held(like, 'held after it')} with one{not_fitted if alien else ''}.\n\n"
         f"{in_markdown(table)}\n"
         f"Values: {values}. Furthest off with their text's own number: {worst}.\n\n"
         f"The runs have {' to '.join(ends['parameters'])} parameters, read {' to '.join(ends['bytes'])} bytes of texts "
         f"of {' to '.join(ends['train_bytes'])}. The promise is wider outside.\n\n"
-        f"## Larger models\n\n{LARGER}\n{in_markdown(larger)}\n{COMMANDS}"
+        + (f"{LARGER}\n{in_markdown(larger)}\n" if larger else "")
+        + (MIXING_COMMANDS if mixing else COMMANDS)
     )

@@ -179,15 +179,16 @@ def one_text(
     if speeds:
         return
     there = {(row["text"], row["minutes"], row["setting"]) for row in rows if row["kind"] == "run"}
+    law = shipped_law(mixed=facts.mixed)
     for each in minutes:
         seconds = 60 * each * (1 - AROUND)
         each_step = {size: taken[named(size, facts.tokenizer)] for size in SIZES}
         steps = min(MOST, int(PILOTING * 60 * each / each_step[SIZE]))
         if steps >= LEAST:
             known = replace(facts, piloted=pilot.share(steps, QUIET), pilot_steps=steps)
-            chosen = choices(known, each_step, seconds - steps * each_step[SIZE], shipped_law())
+            chosen = choices(known, each_step, seconds - steps * each_step[SIZE], law)
         else:
-            chosen = choices(facts, each_step, seconds, shipped_law())
+            chosen = choices(facts, each_step, seconds, law)
         wanted: dict[str, tuple[dict[str, Any], int, Row]] = {}
         if chosen:
             told: Row = {"width": chosen[0].size.width, "read_as": facts.tokenizer["kind"]}

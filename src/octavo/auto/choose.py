@@ -88,9 +88,6 @@ float32, it takes more."""
 COUNTING, LARGE = 0.3, 25_000
 """What counting beside it takes, of what learning from a token does at the smallest size, and for how large a
 vocabulary as much as all of that more."""
-BY_HEART = 2.3
-"""How many times the steps that the law says are best a model takes beside a context mixer, where there is time: the
-law is of n-grams, and what is learned by heart costs the mixture little."""
 MORE = 1.25
 """How many more passes than planned a machine may make that turns out faster."""
 
@@ -105,7 +102,6 @@ class Choice:
         held_out: share of the text for the validation split, and for the test split.
         parameters: without the gate's.
         step_seconds: as measured here.
-        promised_steps: those of each training that the promise is of.
         most_steps: that the time allows where nobody teaches.
         teaching: who is trained before it; `teacher_dropout`: theirs.
         bits: per byte, the middle of what is expected on text that the model has not seen.
@@ -122,7 +118,6 @@ class Choice:
     passes: float
     dropout: float
     step_seconds: float
-    promised_steps: int
     most_steps: int
     bits: float
     error: float
@@ -259,9 +254,6 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teac
         lambda count: law.share(*point_of(facts, size, count)), LEAST_STEPS, teaching.steps_in(most)
     )
     bits, error = _expected(facts, size, steps, law, teaching)
-    promised = steps
-    if facts.mixed:
-        steps = min(int(BY_HEART * steps), teaching.steps_in(most))
     passes = steps * size.step_tokens / facts.train_tokens
     weights = parameters / facts.train_tokens
     return Choice(
@@ -275,7 +267,6 @@ def _choice(facts: TextFacts, size: Size, each: float, most: int, law: Law, teac
         passes=teaching.longer * passes,
         dropout=teaching.dropout(passes, weights),
         step_seconds=each,
-        promised_steps=promised,
         most_steps=most,
         bits=bits,
         error=error,
@@ -301,7 +292,7 @@ def _least(share: Callable[[int], float], first: int, last: int) -> int:
 
 def _with_expected(choice: Choice, facts: TextFacts, law: Law) -> Choice:
     """The choice with what the law says of it now."""
-    bits, error = _expected(facts, choice.size, choice.promised_steps, law, choice.teaching)
+    bits, error = _expected(facts, choice.size, choice.steps_of_each, law, choice.teaching)
     return replace(choice, bits=bits, error=error)
 
 

@@ -1,8 +1,10 @@
 """The law: how many bits per byte a model of the family reaches, as a share of what it has before its first step
-(`TextFacts.start`), when its n-grams and what the text has said so far are all that it knows.
+(`TextFacts.start`), when what counts is all that it knows: n-grams with what the text has said so far, or a context
+mixer.
 
-Fitted by `benchmarks/law_fit.py` on runs of the family itself; its numbers stand in law.json, with the range of these
-runs. N parameters, D bytes learned from, U bytes of the training text: in bytes, models of different tokens are alike.
+Fitted by `benchmarks/law_fit.py` on runs of the family itself, beside either; the numbers stand in law.json and
+law_mixing.json, with the range of these runs. N parameters, D bytes learned from, U bytes of the training text: in
+bytes, models of different tokens are alike.
 Texts differ by how much of them can be learned beside counting: a share of the law, to the power of a number of the
 text's own, which is 1 for a text of the middle; its logarithm is a line over ln (N·D). It is not known before; a pilot
 tells of it.
@@ -186,9 +188,10 @@ def slopes(values: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 @cache
-def shipped_law() -> Law:
-    """The law that comes with Octavo."""
-    return law_from(parse_json(resources.files("octavo.auto").joinpath("law.json").read_bytes()))
+def shipped_law(*, mixed: bool) -> Law:
+    """The law that comes with Octavo: of models beside n-grams, or beside a context mixer."""
+    name = "law_mixing.json" if mixed else "law.json"
+    return law_from(parse_json(resources.files("octavo.auto").joinpath(name).read_bytes()))
 
 
 def law_from(found: Mapping[str, Any]) -> Law:

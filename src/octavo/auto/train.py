@@ -224,14 +224,12 @@ class Looked:
         where = "here" if other is None else f"on {other.name}"
         taught = not any(key.startswith(each) for key in self.own for each in UNTAUGHT)
         taught &= (accelerator() or "cpu" if other is None else other.device) == "cpu"
-        found = []
+        found, of_law = [], law or shipped_law(mixed=facts.mixed)
         for one in self.minutes:
             known = facts if one == longest else piloted_in(facts, PILOTING * 60 * one)
             around = self.before + self.read + min(measuring, 2 * MEASURING * 60 * one) + known.pilot_seconds
             try:
-                chosen = _chosen(
-                    known, speeds, one, around + end, law or shipped_law(), self.own, where, taught=taught
-                )
+                chosen = _chosen(known, speeds, one, around + end, of_law, self.own, where, taught=taught)
             except InputError as error:
                 if one == longest:
                     raise
@@ -241,14 +239,7 @@ class Looked:
             if longer is not None and len(self.minutes) == 1:  # else the caller compares them
                 with suppress(InputError):
                     then = _chosen(
-                        known,
-                        speeds,
-                        longer,
-                        around + end,
-                        law or shipped_law(),
-                        self.own,
-                        where,
-                        taught=taught,
+                        known, speeds, longer, around + end, of_law, self.own, where, taught=taught
                     )
                     chosen = replace(chosen, longer=then.promise)
             found.append(replace(chosen, counted=self.counts))

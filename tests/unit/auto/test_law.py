@@ -150,7 +150,7 @@ def test_a_pilot_that_learned_more_tells_more() -> None:
 
 @given(read=st.floats(3e5, 1e8), later=st.floats(1e5, 1e10))
 def test_a_pilot_of_a_text_of_the_middle_never_makes_it_less_sure(read: float, later: float) -> None:
-    law = shipped_law()
+    law = shipped_law(mixed=False)
     told = law.known(law.share(2e5, read, 1e6), 2e5, read, 1e6)
     assert told.own_at(2e6, later, 1e6)[1] <= 1.001 * law.own_at(2e6, later, 1e6)[1]
 
@@ -175,7 +175,7 @@ def test_to_plain_data_and_back() -> None:
 
 def test_the_shipped_law_says_what_experience_says() -> None:
     """Of text that does not repeat, more is better, and a large model has more of it; text seen too often is not."""
-    law = shipped_law()
+    law = shipped_law(mixed=False)
     small, large, text = 1e5, 2e6, 1e7
     assert law.share(small, 3e6, text) < law.share(small, 2e5, text) < 1
     assert law.share(large, 3e6, text) < law.share(small, 3e6, text)
@@ -188,17 +188,34 @@ def test_the_shipped_law_says_what_experience_says() -> None:
     assert 0.005 < law.error(1e6, 2e6, text) < 0.2
 
 
+def test_the_shipped_law_beside_a_mixer_says_what_experience_says() -> None:
+    """A network brings less there, more of it and more text are better, and a text may be seen often."""
+    law, ngrams = shipped_law(mixed=True), shipped_law(mixed=False)
+    small, large, text = 1e5, 2e6, 3e5
+    for point in ((small, 3e6, text), (large, 3e6, text), (large, 3e7, text)):
+        assert ngrams.share(*point) < law.share(*point) < 1
+    assert law.share(large, 3e7, text) < law.share(large, 3e6, text) < law.share(small, 3e6, text)
+    assert law.share(small, 3e7, text) < law.share(small, 3e6, text) < law.share(small, 3e5, text)
+    assert 0.001 < law.error(1e6, 2e6, text) < 0.1
+
+
+RUNS = {
+    False: ("law.jsonl", "law_few.jsonl", "law_dial.jsonl", "law_kinds.jsonl"),
+    True: ("law_mixing.jsonl",),
+}
+
+
 @pytest.mark.slow
-def test_the_shipped_law_is_what_the_runs_give(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mixed", RUNS, ids=["n-grams", "mixing"])
+def test_the_shipped_law_is_what_the_runs_give(tmp_path: Path, mixed: bool) -> None:
     """The fit, once more: numbers may trade off against each other, what they say may not."""
     results, out = ROOT / "benchmarks" / "results", tmp_path / "law.json"
-    runs = [
-        str(results / name) for name in ("law.jsonl", "law_few.jsonl", "law_dial.jsonl", "law_kinds.jsonl")
-    ]
+    runs = [str(results / name) for name in RUNS[mixed]]
     script = [sys.executable, str(ROOT / "benchmarks" / "law_fit.py"), "--law", str(out), "--runs", *runs]
+    script += ["--mixing"] * mixed
     done = subprocess.run(script, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
-    found, shipped = law_from(json.loads(out.read_bytes())), shipped_law()
+    found, shipped = law_from(json.loads(out.read_bytes())), shipped_law(mixed=mixed)
     for size, read, length in product((2e5, 1e6, 4e6), (1e6, 1e7, 1e8), (3e4, 1e6, 9e6)):
         assert found.share(size, read, length) == pytest.approx(shipped.share(size, read, length), abs=2e-3)
         assert found.error(size, read, length) == pytest.approx(shipped.error(size, read, length), rel=0.1)
