@@ -149,19 +149,10 @@ _CANDIDATES = [
 # English does. In the right encoding nearly all that stand in a text are letters of one, or signs where signs stand.
 _LATIN = ("cp1252", "cp1250", "cp1254", "cp1257", "iso8859_2", "cp850", "cp852", "cp437", "mac_roman")
 _ALPHABETS = (
-    *("äåö", "äöüß", "àâæçèéêëîïôœùûüÿ", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíòóùú", "áèéêëïóöüç", "áðéíóúýþæö"),
-    *(
-        "äåæéòóôöø",
-        "ąćęłńóśźż",
-        "áčďéěíňóřšťúůýž",
-        "áäčďéíľĺňóôŕšťúýž",
-        "áéíóöőúüű",
-        "ăâîșțşţ",
-        "ćčđšž",
-        "âçğıîöşüû",
-    ),
-    *("ąčęėįšųūž", "äõöüšž", "āčēģīķļņšūž", "àáâäçèéêëîïñóôöùúûü"),
-)
+    "äåö äöüß àâæçèéêëîïôœùûüÿ áéíñóúü áâãàçéêíóôõúü àèéìíòóùú áèéêëïóöüç áðéíóúýþæö äåæéòóôöø ąćęłńóśźż "
+    "áčďéěíňóřšťúůýž áäčďéíľĺňóôŕšťúýž áéíóöőúüű ăâîșțşţ ćčđšž âçğıîöşüû ąčęėįšųūž äõöüšž āčēģīķļņšūž "
+    "àáâäçèéêëîïñóôöùúûü"
+).split()
 _SIGNS = "«»„“”‘’‚‹›–—…§°£€¿¡·•ºª×½¼\xa0\xad´"
 _BEYOND_ASCII = re.compile(r"(?:(?<=(.))|\A)([^\x00-\x7f])", re.DOTALL)
 _LETTERS = 0.9  # share of characters beyond ASCII from which on an encoding is right
@@ -327,14 +318,13 @@ def _plausible(text: str) -> float:
     signs = others = 0
     for found in _BEYOND_ASCII.finditer(text):
         before, here, after = found[1] or "", found[2], text[found.end() : found.end() + 1]
-        if here.isalpha():
-            misplaced = here.isupper() and before.islower()
-            others += misplaced
-            letters[here.lower()] += not misplaced
+        if here in _SIGNS:
+            misplaced = before.isalpha() and after.isalpha() and here not in "’·\xad"
+            signs += not misplaced
         else:
-            within = before.isalpha() and after.isalpha() and here not in "’·\xad"
-            others += within or here not in _SIGNS
-            signs += not within and here in _SIGNS
+            misplaced = not here.isalpha() or (here.isupper() and before.islower())
+            letters[here.lower()] += not misplaced
+        others += misplaced
     known = max(sum(letters[each] for each in alphabet) for alphabet in _ALPHABETS)
     return (known + signs) / max(1, letters.total() + signs + others)
 
