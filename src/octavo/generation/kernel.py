@@ -20,7 +20,7 @@ from octavo.generation.int8 import in_bytes
 from octavo.generation.network import KINDS, NORMS, Layer, Matrix, Network, Norm
 from octavo.generation.sampling import Precision, Window
 from octavo.util.kernels import Floats, kernel
-from octavo.util.memory import large_pages
+from octavo.util.memory import own_pages
 from octavo.util.processes import threads
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class _Memory:
     def take(self, words: int) -> np.ndarray:
         """So many words of 4 bytes, next to those before if they fit there."""
         if words > len(self._free):
-            self._free = np.frombuffer(large_pages(4 * max(words, self.AT_LEAST)), np.float32)
+            self._free = np.frombuffer(own_pages(4 * max(words, self.AT_LEAST), large=True), np.float32)
         taken, self._free = self._free[:words], self._free[words:]
         return taken
 

@@ -21,7 +21,7 @@ from octavo.ngram.kernel import Tables
 from octavo.ngram.kneser_ney import tables_of_text
 from octavo.ngram.slow_mixing import SlowMixing
 from octavo.util.kernels import kernel
-from octavo.util.memory import large_pages
+from octavo.util.memory import own_pages
 from octavo.util.processes import threads
 
 WINDOW = 256
@@ -236,17 +236,17 @@ def _again(
 
 
 def _zeros(size: int) -> np.ndarray:
-    """Bytes that begin where a line of a processor's cache does, in large pages where the system has them."""
+    """Bytes that begin where a line of a processor's cache does."""
     if size < mmap.PAGESIZE:
         room = np.zeros(size + ALIGNED, np.uint8)
         skipped = -room.ctypes.data % ALIGNED
         return room[skipped : skipped + size]
-    return np.frombuffer(large_pages(size), np.uint8)
+    return np.frombuffer(own_pages(size), np.uint8)
 
 
 def _borrowed(size: int) -> np.ndarray:
     """Bytes that hold anything, for a copy; who asks next gets them again, once nobody holds them."""
-    memory = _spare_of(size) or large_pages(size + ROOM)
+    memory = _spare_of(size) or own_pages(size + ROOM)
     array = np.frombuffer(memory, np.uint8)
     weakref.finalize(array, _spare.append, memory)
     return array[:size]

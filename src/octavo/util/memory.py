@@ -1,4 +1,4 @@
-"""The machine's memory: what is free, refusals before it is taken, large pages, and the system's errors in words."""
+"""The machine's memory: what is free, refusals before it is taken, pages of its own, and the system's errors in words."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def refuse_beyond_memory(need: float, what: str, *, remedy: str = SMALLER) -> No
         )
 
 
-def large_pages(size: int) -> mmap.mmap:
-    """So many bytes of zeros of this process's own, in large pages where the system has them: places far apart are
-    reached sooner. Of memory that processes share, which is what Python asks for, most systems make small ones."""
+def own_pages(size: int, *, large: bool = False) -> mmap.mmap:
+    """So many bytes of zeros of this process's own; what Python gives is shared with its children, and slower to
+    take. `large`: in large pages where the system has them, which are slower to take and faster to read."""
     own = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     memory = mmap.mmap(-1, size, **own)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
+    if large and hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
 

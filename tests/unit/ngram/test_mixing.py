@@ -15,7 +15,7 @@ from octavo.ngram import mixing
 from octavo.ngram.codes import MOST_SYMBOLS, UNITS, Codes
 from octavo.ngram.mixing import Beside, ContextMixing, compiled
 from octavo.ngram.slow_mixing import SlowMixing
-from octavo.util.memory import large_pages
+from octavo.util.memory import own_pages
 
 pytestmark = pytest.mark.skipif(compiled() is None, reason="there is no C compiler")
 
@@ -190,7 +190,7 @@ def test_a_copy_in_memory_that_another_one_had_is_the_same() -> None:
     another = model.copy(more=5_000)
     assert another.memory.ctypes.data != kept, "the other one is still held"
     np.testing.assert_array_equal(another.read(noise), expected)
-    mixing._spare.extend([large_pages(4096)] * 2)  # of another text
+    mixing._spare.extend([own_pages(4096)] * 2)  # of another text
     assert len(model.copy(more=5_000).memory) == len(another.memory)
     del other
     assert kept in [np.frombuffer(each, np.uint8).ctypes.data for each in mixing._spare]

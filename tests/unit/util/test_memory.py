@@ -17,7 +17,7 @@ from octavo.model.base import build_model
 from octavo.training import memory as fitting
 from octavo.training.memory import Fit, estimated, least, refuse_beyond_memory_of, ways
 from octavo.util import memory
-from octavo.util.memory import large_pages
+from octavo.util.memory import own_pages
 
 SHAPES = (
     {},
@@ -136,8 +136,8 @@ def test_the_systems_errors_in_words() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_large_pages_are_zeros_that_no_other_process_writes_on() -> None:
-    pages = large_pages(3 << 20)
+def test_own_pages_are_zeros_that_no_other_process_writes_on() -> None:
+    pages = own_pages(3 << 20)
     assert len(pages) == 3 << 20 and not any(pages[::4096])
     if (child := os.fork()) == 0:
         pages[0] = 1
@@ -148,7 +148,7 @@ def test_large_pages_are_zeros_that_no_other_process_writes_on() -> None:
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells of pages")
 def test_large_pages_are_asked_for_where_linux_gives_them() -> None:
     """Of shared memory (`sh`), it is another setting, which most systems have off."""
-    pages = large_pages(3 << 20)
+    pages = own_pages(3 << 20, large=True)
     at = ctypes.addressof(ctypes.c_char.from_buffer(pages))
     ranges = re.findall(
         r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags: ([^\n]*)", Path("/proc/self/smaps").read_text(), re.M | re.S
