@@ -1,4 +1,4 @@
-"""The machine's memory: what is free, refusals before it is taken, pages of its own, and the system's errors in words."""
+"""The machine's memory: what is free, refusals before it is taken, its pages, and the system's errors in words."""
 
 from __future__ import annotations
 
