@@ -40,7 +40,7 @@ text on."""
 _spare: deque[mmap.mmap] = deque(
     maxlen=SPARES
 )  # whose calls are atomic: a copy may be collected at any moment
-READING, COPYING = 8e-6, 0.5e-9
+READING, COPYING = 10e-6, 0.5e-9
 """Seconds, on a slow processor, for each unit that is read, and for each byte of memory that is copied."""
 TELLING = 50_000
 """Units that tell what one takes here."""
