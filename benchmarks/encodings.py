@@ -4,8 +4,8 @@
 
 FOLDER has texts in UTF-8, each named after its language (Finnish.txt): pieces of several lengths from two places of
 each are written in the encodings that were usual for it, and guessed. A guess is right where it gives the same text;
-pieces of ASCII alone do not count. The page's texts: the sentences of Universal Dependencies' treebanks in 13 languages
-(`# text = …` of their test and training parts) and ten of `texts.py`, in French, German, Spanish, Finnish,
+pieces of ASCII alone do not count. The page's texts: the sentences of Universal Dependencies' treebanks in 14 languages
+(`# text = …` of their test and training parts) and eleven of `texts.py`, in French, German, Spanish, Finnish,
 Portuguese, Dutch, Italian and English.
 """
 

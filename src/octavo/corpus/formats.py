@@ -302,7 +302,7 @@ def _guess(sample: bytes, name: str, wrong: int) -> Encoding:
 
 def _latin(sample: bytes) -> str | None:
     """The encoding of a text in Latin letters, None where it is in others. What charset_normalizer takes a text in
-    Finnish or Hungarian for is wrong (`benchmarks/encodings.py`)."""
+    Finnish or Hungarian for is mostly wrong (`benchmarks/encodings.py`)."""
     shares = {}
     for codec in _LATIN:
         with suppress(UnicodeDecodeError):
