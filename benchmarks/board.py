@@ -4,6 +4,7 @@
     python benchmarks/board.py enter nanogpt --text TEXT --out board/nanogpt --nanogpt CHECKOUT
     python benchmarks/board.py enter huggingface --text TEXT --out board/huggingface
     python benchmarks/board.py enter ngrams --text TEXT --out board/ngrams
+    python benchmarks/board.py enter zpaq --text TEXT --out board/zpaq
     python benchmarks/board.py verify board/octavo
     python benchmarks/board.py table board/* --page results/board.md
 
@@ -17,7 +18,8 @@ predictions differ in their last bits nothing decodes there: enter again, and co
 *octavo*: `octavo train --minutes`, proved by `octavo eval --prove`. *nanogpt*: its README's recipe for a CPU,
 unmodified, with as many iterations as go into the time. *huggingface*: GPT-2 of the same shape under Hugging Face's
 Trainer (needs transformers and accelerate). *ngrams*: counts of up to eight characters (Witten and Bell 1991), which go
-on being counted in the twentieth.
+on being counted in the twentieth. *zpaq*: `zpaq -m5`, context mixing; its proof holds what it learned from, too, whose
+size alone is taken off.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from typing import Any
 
 import numpy as np
 
+import compressors
 from common import finish, load, machine, print_table
 from minutes_peers import AROUND, PROBE, trained_gpt2
 from nanogpt_run import RECIPE, STEP, prepare, train
@@ -265,11 +268,37 @@ class NGrams(Predictor):
         return logits
 
 
+class Zpaq(Entry):
+    """Context mixing, which needs no training: its proof is what it learned from and what is judged, as one archive."""
+
+    def train(self) -> None:
+        """Nothing is kept."""
+        if compressors.zpaq() is None:
+            sys.exit("zpaq is not installed (apt-get install zpaq)")
+
+    def write(self, judged: bytes) -> int:
+        """The size of the archive, less that of what it learned from alone."""
+        packed = compressors.zpaq()
+        assert packed is not None
+        first, both = (compressors.archive(self.learn.read_bytes() + text, packed) for text in (b"", judged))
+        if compressors.models(first) != compressors.models(both):
+            sys.exit(
+                "zpaq took another model for both parts than for the first, so that their difference says nothing"
+            )
+        self.proof.write_bytes(both)
+        return len(both) - len(first)
+
+    def read(self, characters: int) -> bytes:
+        """What comes after the part that it learned from."""
+        return compressors.from_zpaq(self.proof.read_bytes())[self.learn.stat().st_size :]
+
+
 ENTRIES: dict[str, type[Entry]] = {
     "octavo": Octavo,
     "nanogpt": NanoGPT,
     "huggingface": HuggingFace,
     "ngrams": NGrams,
+    "zpaq": Zpaq,
 }
 
 

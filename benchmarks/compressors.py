@@ -10,6 +10,8 @@ from pathlib import Path
 
 TAG = bytes.fromhex("376b5374a03183d38cb228b0d3") + b"zPQ"
 """Before each block of a ZPAQ archive."""
+NAME = "content"
+"""Of the file that is packed."""
 Packed = Callable[[Path, Path], Sequence[str]]
 """The command that packs a file as another."""
 
@@ -26,17 +28,29 @@ def paq8px(program: Path | None) -> Packed | None:
     return None if program is None else lambda file, packed: [str(program), "-8", str(file), str(packed)]
 
 
+def archive(content: bytes, packed: Packed) -> bytes:
+    """A compressor's file of some content. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory(prefix="octavo-packed-") as folder:
+        file, out = Path(folder, NAME), Path(folder, "packed.zpaq")
+        file.write_bytes(content)
+        subprocess.run(packed(file, out), check=True, capture_output=True, cwd=folder)
+        return out.read_bytes()
+
+
+def from_zpaq(packed: bytes) -> bytes:
+    """The content of an `archive` of `zpaq`. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory(prefix="octavo-unpacked-") as folder:
+        file, out = Path(folder, "packed.zpaq"), Path(folder, "out")
+        file.write_bytes(packed)
+        command = ["zpaq", "extract", str(file), "-only", f"*/{NAME}", "-to", str(out)]
+        subprocess.run(command, check=True, capture_output=True, cwd=folder)
+        return next(path for path in out.rglob(NAME) if path.is_file()).read_bytes()
+
+
 def bits_per_byte(learned: bytes, judged: bytes, packed: Packed) -> float | None:
     """Of the text that is judged; None where `zpaq` took another model for both together than for the first: it chooses
     one by the size and by what stands in a file, and the difference would say nothing. Raises CalledProcessError."""
-    archives = []
-    with tempfile.TemporaryDirectory(prefix="octavo-packed-") as folder:
-        for name, content in (("learned", learned), ("both", learned + judged)):
-            file, archive = Path(folder, name), Path(folder, f"{name}.packed.zpaq")
-            file.write_bytes(content)
-            subprocess.run(packed(file, archive), check=True, capture_output=True, cwd=folder)
-            archives.append(archive.read_bytes())
-    first, both = archives
+    first, both = archive(learned, packed), archive(learned + judged, packed)
     return 8 * (len(both) - len(first)) / len(judged) if models(first) == models(both) else None
 
 
