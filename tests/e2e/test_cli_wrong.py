@@ -165,7 +165,10 @@ def test_minutes_that_are_no_number(octavo: Octavo) -> None:
     refused(
         octavo("train", "--text", "text.txt", "--minutes", "5m"), "a number of minutes; '5m'", "--minutes 0.5"
     )
-    refused(octavo("train", "--text", "text.txt", "--minutes", "nan"), "nan minutes cannot be planned")
+    refused(
+        octavo("train", "--text", "text.txt", "--minutes", "nan"),
+        "--minutes must be 0.34 to 720 (20 seconds to 12 hours), not nan",
+    )
     refused(octavo("plan", "--text", "text.txt", "--minutes", "5m"), "'5m' is something else")
 
 

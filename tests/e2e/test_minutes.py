@@ -228,11 +228,12 @@ def test_a_text_that_is_too_short_for_minutes(octavo: Octavo, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--minutes", "0"), "0 minutes cannot be planned"),
-        (("--minutes", "-1"), "-1 minutes cannot be planned"),
-        (("--minutes", "nan"), "nan minutes cannot be planned"),
+        (("--minutes", "0"), "--minutes must be 0.34 to 720 (20 seconds to 12 hours), not 0"),
+        (("--minutes", "-1"), "--minutes must be 0.34 to 720 (20 seconds to 12 hours), not -1"),
+        (("--minutes", "nan"), "--minutes must be 0.34 to 720 (20 seconds to 12 hours), not nan"),
         (("--minutes", "five"), "five"),
-        (("--minutes", "100000"), "100000 minutes cannot be planned"),
+        (("--minutes", "0.2"), "20 seconds to 12 hours), not 0.2"),
+        (("--minutes", "10000"), "20 seconds to 12 hours), not 10000"),
         (("quick", "--minutes", "1"), "--minutes chooses the recipe"),
         (("--out", "nowhere", "--resume", "--minutes", "0"), "--minutes must be above 0, not 0"),
         (("--resume", "--minutes", "1"), "--resume needs the folder"),
@@ -250,7 +251,7 @@ def test_minutes_that_are_none(octavo: Octavo, arguments: tuple[str, ...], said:
     [
         (("--minutes", "1,five"), "'1,five' is something else"),
         (("--minutes", ""), "something else"),
-        (("--minutes", "1,0"), "0 minutes cannot be planned"),
+        (("--minutes", "1,0"), "--minutes must be 0.34 to 720 (20 seconds to 12 hours), not 0"),
         (("quick", "--minutes", "1"), "no recipe"),
         (("--minutes", "1", "--on", "abacus"), "There is no machine 'abacus'"),
     ],

@@ -72,11 +72,12 @@ UNHURRIED = 20.0
 PLACES, EARLIEST = 8, 0.3
 """Of a training text at which what follows is compared with what comes after that, and from which share of it on."""
 HARDER = 0.03
-"""Bits per byte by which the end of a text is harder, in the middle, than what stands before it."""
-PROSE, PLACES_APART, OWN = 0.105, 0.06, 0.45
+"""Bits per byte by which the end of a text is harder for n-grams, in the middle, than what stands before it; not for a
+context mixer, which has read that by then."""
+PROSE, PLACES_APART, OWN = 0.095, 0.06, 0.6
 """The standard deviation of that, in bits per byte, of prose whose places in its middle differ from each other by so
 many, and the power by which a text's own places tell of its end: an index or a letter there shows nowhere before."""
-CODE, PLAIN_BITS, EASY, EASIEST = 0.21, 1.8, 0.45, 0.4
+CODE, PLAIN_BITS, EASY, EASIEST = 0.21, 1.8, 0.1, 0.4
 """The same of code and markup with so many bits per byte, and the power by which an easier one's is larger, down to so
 many: what repeats itself may end in something new. Its places tell nothing. Fitted by `benchmarks/endings.py`."""
 SYMBOLS, FEW_SYMBOLS, MANY_SYMBOLS = "{}[]<>=_\\|&*+#$%@^~`/", 0.01, 0.03
@@ -321,7 +322,8 @@ def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> R
     )
     if dataset.manifest["split"] in ("contiguous", "files"):
         spread = float(end_spread(facts.spread, facts.counted, symbols))
-        facts = replace(facts, drift=HARDER, spread=spread)
+        drift = 0.0 if isinstance(counts, MixingCounts) else HARDER
+        facts = replace(facts, drift=drift, spread=spread)
     return Reading(facts, dataset, recipe, counts)
 
 

@@ -170,7 +170,7 @@ def refuse_minutes(minutes: float) -> None:
     refuse_no_number(minutes)
     if not LEAST <= minutes <= MOST:
         raise InputError(
-            f"{minutes:g} minutes cannot be planned: 20 seconds is the least and 12 hours the most.",
+            f"--minutes must be 0.34 to 720 (20 seconds to 12 hours), not {minutes:g}.",
             remedy="for example --minutes 0.5, or --minutes 30",
         )
 

@@ -75,8 +75,8 @@ MOST_JUDGING = 0.4
 IN_FLOAT32, APART, APART_HEARD = 2, 2, 0.6
 """How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
 counting and learning are told apart; and where the network was heard already, which need not be asked again."""
-LISTENING = 0.75
-"""The most that hearing the network again takes, of the time of judging (0.2 to 0.7, the more the larger it is)."""
+LISTENING = 1.0
+"""The most that hearing the network again takes, of the time of judging (0.2 to 0.96, the more the larger it is)."""
 RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
 LAST, AS_BEFORE = 1.8, 1.5

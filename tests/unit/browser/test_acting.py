@@ -117,7 +117,9 @@ def test_minutes_that_cannot_be_are_said_by_the_command(window: Window) -> None:
         while (card := window.things(client)[f"job:{job['id']}"])["running"]:
             assert time.monotonic() < until
             time.sleep(0.2)
-    assert card["code"] == 2 and "0 minutes cannot be planned" in card["error"]
+    assert (
+        card["code"] == 2 and "--minutes must be 0.34 to 720 (20 seconds to 12 hours), not 0" in card["error"]
+    )
 
 
 def test_a_text_is_looked_at(window: Window) -> None:
