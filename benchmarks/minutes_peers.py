@@ -97,6 +97,8 @@ def octavo_in(text: Path, minutes: float, checkout: Path) -> Row:
         "seconds": seconds,
         "as_saved": look["bits_per_byte"],
         "promised": promised,
+        "parameters": promise["parameters"],
+        "steps": promise["steps"],
     }
 
 

@@ -79,8 +79,8 @@ STEPS_MEASURED = 4
 """Of each size, with the one that warms up."""
 TRIED = 300
 """Numbers of steps that are compared, from the fewest to the most, before those around the best."""
-ALIKE, OFTEN = 0.005, 3.0
-"""Choices that the law says are so close, as a share, it cannot tell apart; where the best of them sees its text this
+ALIKE, OFTEN = 0.75, 3.0
+"""Of how far the law is off: it cannot tell choices apart that are so close. Where the best of them sees its text this
 often, the one that sees it least is taken, for it has learned the least by heart."""
 FORWARD, OF_TEST = 0.3, 0.5
 """What judging a token takes, of what learning from it does: there are no slopes. Of the test split, which is judged in
@@ -177,7 +177,7 @@ def choices(
         if steps >= LEAST_STEPS
     ]
     found = sorted(found, key=lambda choice: choice.bits)
-    alike = [choice for choice in found if choice.bits <= (1 + ALIKE) * found[0].bits]
+    alike = [choice for choice in found if choice.bits <= (1 + ALIKE * law.residual) * found[0].bits]
     if alike and found[0].passes > OFTEN:
         first = min(alike, key=lambda choice: choice.passes)
         found = [first, *(choice for choice in found if choice is not first)]

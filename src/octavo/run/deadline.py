@@ -75,8 +75,8 @@ MOST_JUDGING = 0.4
 IN_FLOAT32, APART, APART_HEARD = 2, 2, 0.6
 """How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
 counting and learning are told apart; and where the network was heard already, which need not be asked again."""
-LISTENING = 1.0
-"""The most that hearing the network again takes, of the time of judging (0.2 to 0.96, the more the larger it is)."""
+HEARING = 0.5
+"""What hearing the network takes by a token, of a training step's time by one: about a third, and room."""
 RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
 LAST, AS_BEFORE = 1.8, 1.5
@@ -225,17 +225,23 @@ def end_of(recipe: Recipe, console: Console, before: float) -> float:
     return console.started - before + 60 * recipe.training.minutes
 
 
-def judged_at_the_end(dataset: Dataset, precision: str, *, is_heard: bool = False) -> float:
-    """Tokens that are judged after the training, as many as take the same time on the way. `is_heard`: by a context
-    mixer."""
+def heard_again(trained: float, judged: float) -> float:
+    """The share of judging a token that hearing the network again takes at most, by the seconds of a token in training
+    (0: not known yet) and in judging."""
+    return min(1.0, HEARING * trained / judged) if trained else 1.0
+
+
+def judged_at_the_end(dataset: Dataset, precision: str, *, heard: float = 0.0) -> float:
+    """Tokens that are judged after the training, as many as take the same time on the way. `heard`: the share of that
+    in which a context mixer hears the network again; 0: none does."""
     from octavo.evaluation.attribution import judged_twice
 
     tokens, test = len(dataset.validation.tokens), 0 if dataset.test is None else len(dataset.test.tokens)
     if dataset.validation.documents > 1 and dataset.tokenizer.end is not None:
         tokens *= 2  # where documents end is asked by itself
-    slower, apart = 1 if precision == "float32" else IN_FLOAT32, APART_HEARD if is_heard else APART
-    again = LISTENING * (len(dataset.validation.tokens) + slower * test) if is_heard else 0
-    return tokens + apart * judged_twice(dataset.validation) + slower * test + again
+    slower, apart = 1 if precision == "float32" else IN_FLOAT32, APART_HEARD if heard else APART
+    tokens += heard * (len(dataset.validation.tokens) + slower * test)
+    return tokens + apart * judged_twice(dataset.validation) + slower * test
 
 
 def ending(prepared: float) -> float:

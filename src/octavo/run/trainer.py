@@ -21,7 +21,7 @@ from octavo.errors import CheckpointError, DivergedError, Interrupted, MissingEx
 from octavo.evaluation.result import Metrics
 from octavo.model.base import LanguageModel, build_model
 from octavo.run.data import in_steps
-from octavo.run.deadline import Pace, clock_of, judged_at_the_end
+from octavo.run.deadline import Pace, clock_of, heard_again, judged_at_the_end
 from octavo.run.evaluate import evaluate_split, evaluated_by
 from octavo.run.finetune import started_of
 from octavo.run.folder import Progress, RunFolder, ends_before, followed, going_on, in_between
@@ -417,8 +417,9 @@ class Trainer:
         self._mark = (self._clock, self.progress.tokens)
         if self.clock is not None:
             each = (self._clock - began) / result.tokens
-            heard = self.recipe.model.reads_on
-            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision, is_heard=heard))
+            trained = self.progress.seconds / max(1, self.progress.tokens)
+            heard = heard_again(trained, each) if self.recipe.model.reads_on else 0.0
+            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision, heard=heard))
         return result
 
     def evaluate(self, info: StepInfo) -> None:

@@ -17,12 +17,13 @@ from octavo.run import deadline as clocks
 from octavo.run.deadline import (
     APART,
     APART_HEARD,
+    HEARING,
     IN_FLOAT32,
-    LISTENING,
     Clock,
     Pace,
     end_of,
     ending,
+    heard_again,
     judged_at_the_end,
     with_more_minutes,
 )
@@ -184,9 +185,14 @@ def test_a_token_of_the_test_split_takes_longer_where_it_is_judged_in_another_pr
     assert judged_at_the_end(tested, "float32") == alone + 300
     assert judged_at_the_end(tested, "bfloat16") == alone + IN_FLOAT32 * 300 > alone + 300
     assert judged_at_the_end(several, "float32") == alone + 1000, "where documents end is asked by itself"
-    heard = judged_at_the_end(untested, "float32", is_heard=True)
-    assert heard == (1 + APART_HEARD + LISTENING) * 1000
-    assert judged_at_the_end(tested, "bfloat16", is_heard=True) == heard + (1 + LISTENING) * IN_FLOAT32 * 300
+    heard = judged_at_the_end(untested, "float32", heard=0.5)
+    assert heard == (1 + APART_HEARD + 0.5) * 1000
+    assert judged_at_the_end(tested, "bfloat16", heard=0.5) == heard + (1 + 0.5) * IN_FLOAT32 * 300
+
+
+def test_hearing_the_network_again_takes_its_share_of_judging() -> None:
+    assert heard_again(0.0, 1.0) == 1.0, "nothing was trained yet"
+    assert heard_again(2e-5, 2e-5) == HEARING < heard_again(3e-5, 2e-5) < heard_again(1.0, 2e-5) == 1.0
 
 
 def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
