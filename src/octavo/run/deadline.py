@@ -75,8 +75,8 @@ MOST_JUDGING = 0.4
 IN_FLOAT32, APART, APART_HEARD = 2, 2, 0.6
 """How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
 counting and learning are told apart; and where the network was heard already, which need not be asked again."""
-HEARING = 0.5
-"""What hearing the network takes by a token, of a training step's time by one: about a third, and room."""
+HEARING = 0.35
+"""What hearing the network takes by a token, of a training step's time by one: a quarter to a third."""
 RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
 LAST, AS_BEFORE = 1.8, 1.5
