@@ -280,11 +280,12 @@ class Zpaq(Entry):
         """The size of the archive, less that of what it learned from alone."""
         packed = compressors.zpaq()
         assert packed is not None
-        first, both = (compressors.archive(self.learn.read_bytes() + text, packed) for text in (b"", judged))
-        if compressors.models(first) != compressors.models(both):
+        found = compressors.archives(self.learn.read_bytes(), judged, packed)
+        if found is None:
             sys.exit(
-                "zpaq took another model for both parts than for the first, so that their difference says nothing"
+                "zpaq took another model for both parts than for the first, which says nothing of the second"
             )
+        first, both = found
         self.proof.write_bytes(both)
         return len(both) - len(first)
 

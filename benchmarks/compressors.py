@@ -47,11 +47,20 @@ def from_zpaq(packed: bytes) -> bytes:
         return next(path for path in out.rglob(NAME) if path.is_file()).read_bytes()
 
 
-def bits_per_byte(learned: bytes, judged: bytes, packed: Packed) -> float | None:
-    """Of the text that is judged; None where `zpaq` took another model for both together than for the first: it chooses
-    one by the size and by what stands in a file, and the difference would say nothing. Raises CalledProcessError."""
+def archives(learned: bytes, judged: bytes, packed: Packed) -> tuple[bytes, bytes] | None:
+    """Of what is learned from, and of that with what is judged; None where `zpaq` took another model for both together
+    than for the first: it chooses one by the size and by what stands in a file, and the difference would say nothing.
+    Raises CalledProcessError."""
     first, both = archive(learned, packed), archive(learned + judged, packed)
-    return 8 * (len(both) - len(first)) / len(judged) if models(first) == models(both) else None
+    return (first, both) if models(first) == models(both) else None
+
+
+def bits_per_byte(learned: bytes, judged: bytes, packed: Packed) -> float | None:
+    """Of the text that is judged; see `archives`."""
+    if (found := archives(learned, judged, packed)) is None:
+        return None
+    first, both = found
+    return 8 * (len(both) - len(first)) / len(judged)
 
 
 def models(archive: bytes) -> list[bytes]:
