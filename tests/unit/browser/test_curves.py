@@ -231,12 +231,23 @@ def test_curves_are_read_zoomed_and_told(window: Window, show: Callable[..., Sho
     assert shown.complaints == [] and shown.elsewhere == []
 
 
+SLOW = """() => {
+  const text = Response.prototype.text;
+  Response.prototype.text = async function () {
+    await new Promise((done) => setTimeout(done, 300));
+    return text.call(this);
+  };
+  window.shown = new Set();
+  setInterval(() => shown.add(octavo.curves.of("runs/one")?.tables.get("train")?.n ?? null), 20);
+}"""
+
+
 def test_only_new_lines_are_asked_for(tmp_path: Path, show: Callable[..., Shown]) -> None:
     run = write_run(tmp_path / "runs" / "one", steps=2000)
     with opened(tmp_path) as window:
         shown = show(window, "watch?run=runs/one&what=train.loss")
         page = shown.page
-        until(page, "octavo.curves.complete && octavo.curves.of('runs/one').tables.get('train').n === 2000")
+        until(page, "octavo.curves.complete && octavo.curves.of('runs/one')?.tables.get('train')?.n === 2000")
         sizes: list[int] = []
         page.on(
             "response",
@@ -252,10 +263,12 @@ def test_only_new_lines_are_asked_for(tmp_path: Path, show: Callable[..., Shown]
                     json.dumps({"event": "train", "step": step, "loss": 1.0, "tokens": 1, "learning_rate": 1})
                     + "\n"
                 )
-        until(page, "octavo.curves.of('runs/one').tables.get('train').n === 2010")
+        until(page, "octavo.curves.of('runs/one')?.tables.get('train')?.n === 2010")
         page.wait_for_timeout(300)
         assert 0 < sum(sizes) < 2000 < (run / "metrics.jsonl").stat().st_size
+        page.evaluate(SLOW)
         write_run(tmp_path / "other", steps=7)
         (tmp_path / "other" / "metrics.jsonl").replace(run / "metrics.jsonl")  # resumed from an earlier step
-        until(page, "octavo.curves.of('runs/one').tables.get('train').n === 7")
+        until(page, "octavo.curves.of('runs/one')?.tables.get('train')?.n === 7")
+        assert page.evaluate("[...shown]") == [2010, 7]  # nothing is taken away before what takes its place is there
         assert shown.complaints == []

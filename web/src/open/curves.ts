@@ -59,9 +59,9 @@ class Curves {
     try {
       for (;;) {
         const response = await ask("/api/metrics", { query: { run: id, after: held.cursor } });
-        if (response.headers.get("x-anew") === "yes") held.metrics.clear();
         const cursor = response.headers.get("x-cursor") ?? "", text = await response.text();
         const done = cursor === held.cursor || !text;
+        if (response.headers.get("x-anew") === "yes") held.metrics.clear(); // once the new lines are here: no empty plot
         held.cursor = cursor;
         held.metrics.read(text);
         if (text) this.tell();
