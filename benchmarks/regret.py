@@ -36,7 +36,7 @@ from typing import Any
 
 from common import finish, in_markdown, keep_row, machine, print_table, rows_in
 from octavo.auto.choose import STEPS_MEASURED, choices
-from octavo.auto.facts import LEAST, MOST, SIZE, TextFacts, readings, survey
+from octavo.auto.facts import LEAST, SIZE, TextFacts, readings, survey
 from octavo.auto.family import BYTES, MOST_LOOKS, PAIRS, SIZES, Size, dropout_for, parameters_of, recipe_of
 from octavo.auto.law import shipped_law
 from octavo.auto.train import PILOTING
@@ -183,7 +183,7 @@ def one_text(
     for each in minutes:
         seconds = 60 * each * (1 - AROUND)
         each_step = {size: taken[named(size, facts.tokenizer)] for size in SIZES}
-        steps = min(MOST, int(PILOTING * 60 * each / each_step[SIZE]))
+        steps = min(pilot.most, int(PILOTING * 60 * each / each_step[SIZE]))
         if steps >= LEAST:
             known = replace(facts, piloted=pilot.share(steps, QUIET), pilot_steps=steps)
             chosen = choices(known, each_step, seconds - steps * each_step[SIZE], law)

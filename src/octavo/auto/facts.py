@@ -415,8 +415,9 @@ def spaced(first: int, end: int, most: int) -> np.ndarray:
 
 
 LEAST, MOST = 300, 1200
-"""Steps of a pilot: as the shortest runs that the law was fitted on, and as many as tell what can be learned of a text
-about as well as all of a training would."""
+"""Steps of a pilot: as the shortest runs that the law was fitted on, which tell whether a text is of another kind, and
+as many as tell what can be learned of a text about as well as all of a training would. Beside a context mixer, where
+texts' ends differ by far more than what is learned of them, the fewest."""
 TRIED = 10
 """Steps that are timed before it is known how many there are."""
 SHORTEST = 2.0
@@ -449,6 +450,11 @@ class Pilot:
             self._build(LEAST)
             return self._bits()[0]
 
+    @property
+    def most(self) -> int:
+        """Steps that are of use."""
+        return LEAST if self.facts.mixed else MOST
+
     def steps_in(self, seconds: float) -> int:
         """How many steps it learns for in so many seconds; 0 where they are too few to tell anything, or the text is
         too short for them."""
@@ -462,7 +468,7 @@ class Pilot:
             learned = learned and self._learn(TRIED, math.inf, QUIET)
         now = time.monotonic()
         self.seconds += now - began
-        steps = min(MOST, int(seconds * TRIED / (now - warm))) if learned else 0
+        steps = min(self.most, int(seconds * TRIED / (now - warm))) if learned else 0
         return steps if steps >= LEAST else 0
 
     def share(self, steps: int, console: Console, *, most_seconds: float = math.inf) -> float | None:

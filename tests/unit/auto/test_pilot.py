@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -101,12 +102,23 @@ def cpu() -> Runtime:
     return Runtime(torch.device("cpu"), "float32", 1)
 
 
-@pytest.mark.parametrize(("seconds", "steps"), [(299.0, 0), (300.0, 300), (700.0, 700), (5000.0, 1200)])
-def test_it_has_as_many_steps_as_there_is_time_for(
-    text: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, steps: int
+@pytest.mark.parametrize(
+    ("mixed", "seconds", "steps"),
+    [
+        (False, 299, 0),
+        (False, 300, 300),
+        (False, 700, 700),
+        (False, 5000, 1200),
+        (True, 299, 0),
+        (True, 700, 300),
+    ],
+)
+def test_it_has_as_many_steps_as_there_is_time_and_use_for(
+    text: Path, monkeypatch: pytest.MonkeyPatch, mixed: bool, seconds: float, steps: int
 ) -> None:
     """The first step prepares what others use, 50 seconds here; then there is one a second."""
     pilot, threads = pilot_of(text), torch.get_num_threads()
+    pilot.facts = replace(pilot.facts, counts={"kind": "mixing"} if mixed else family.N_GRAMS)
     learned: list[int] = []
 
     def learn(steps: int, *_: object) -> bool:

@@ -270,5 +270,5 @@ def test_only_new_lines_are_asked_for(tmp_path: Path, show: Callable[..., Shown]
         write_run(tmp_path / "other", steps=7)
         (tmp_path / "other" / "metrics.jsonl").replace(run / "metrics.jsonl")  # resumed from an earlier step
         until(page, "octavo.curves.of('runs/one')?.tables.get('train')?.n === 7")
-        assert page.evaluate("[...shown]") == [2010, 7]  # nothing is taken away before what takes its place is there
+        assert page.evaluate("[...shown]") == [2010, 7], "a plot is never empty between the two"
         assert shown.complaints == []
