@@ -25,7 +25,7 @@ from octavo.auto.law import Law
 from octavo.config.schema import ASKING
 from octavo.corpus.languages import NOTICED, name_of
 from octavo.evaluation.attribution import COUNTED
-from octavo.run.deadline import APART, APART_HEARD
+from octavo.run.deadline import APART, APART_HEARD, FORWARD
 from octavo.util.terminal import duration
 
 # Whether a model is worth a teacher: a training of the same model before it, from which it then learns too.
@@ -82,9 +82,8 @@ TRIED = 300
 ALIKE, OFTEN = 0.75, 3.0
 """Of how far the law is off: it cannot tell choices apart that are so close. Where the best of them sees its text this
 often, the one that sees it least is taken, for it has learned the least by heart."""
-FORWARD, OF_TEST = 0.3, 0.5
-"""What judging a token takes, of what learning from it does: there are no slopes. Of the test split, which is judged in
-float32, it takes more."""
+OF_TEST = 0.5
+"""What judging a token of the test split takes, of what learning from it does: it is judged in float32."""
 COUNTING, LARGE = 0.3, 25_000
 """What counting beside it takes, of what learning from a token does at the smallest size, and for how large a
 vocabulary as much as all of that more."""

@@ -75,8 +75,9 @@ MOST_JUDGING = 0.4
 IN_FLOAT32, APART, APART_HEARD = 2, 2, 0.6
 """How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
 counting and learning are told apart; and where the network was heard already, which need not be asked again."""
-HEARING = 0.35
-"""What hearing the network takes by a token, of a training step's time by one: a quarter to a third."""
+FORWARD = 0.35
+"""What the network takes to predict a token, of what it takes to learn from it: a quarter to a third, for there are no
+slopes."""
 RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
 LAST, AS_BEFORE = 1.8, 1.5
@@ -228,7 +229,7 @@ def end_of(recipe: Recipe, console: Console, before: float) -> float:
 def heard_again(trained: float, judged: float) -> float:
     """The share of judging a token that hearing the network again takes at most, by the seconds of a token in training
     (0: not known yet) and in judging."""
-    return min(1.0, HEARING * trained / judged) if trained else 1.0
+    return min(1.0, FORWARD * trained / judged) if trained else 1.0
 
 
 def judged_at_the_end(dataset: Dataset, precision: str, *, heard: float = 0.0) -> float:

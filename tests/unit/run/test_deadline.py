@@ -17,7 +17,7 @@ from octavo.run import deadline as clocks
 from octavo.run.deadline import (
     APART,
     APART_HEARD,
-    HEARING,
+    FORWARD,
     IN_FLOAT32,
     Clock,
     Pace,
@@ -192,7 +192,7 @@ def test_a_token_of_the_test_split_takes_longer_where_it_is_judged_in_another_pr
 
 def test_hearing_the_network_again_takes_its_share_of_judging() -> None:
     assert heard_again(0.0, 1.0) == 1.0, "nothing was trained yet"
-    assert heard_again(2e-5, 2e-5) == HEARING < heard_again(3e-5, 2e-5) < heard_again(1.0, 2e-5) == 1.0
+    assert heard_again(2e-5, 2e-5) == FORWARD < heard_again(3e-5, 2e-5) < heard_again(1.0, 2e-5) == 1.0
 
 
 def test_one_slow_look_does_not_end_the_training(time: Time) -> None:
