@@ -7,10 +7,8 @@ import errno
 import hashlib
 import os
 import re
-import secrets
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -82,7 +80,7 @@ def _linked(aside: Path, path: Path) -> bool:
 
 
 def _aside(path: Path) -> Path:
-    return path.with_name(f"{ASIDE}{secrets.token_hex(8)}-{path.name[:40]}")
+    return path.with_name(f"{ASIDE}{os.urandom(8).hex()}-{path.name[:40]}")
 
 
 @contextmanager
@@ -520,6 +518,8 @@ def _can_be_written(place: Path) -> bool:
 def _temporary_cache() -> Path:
     """Only its user may have made it, and may look into it: what lies there is trusted."""
     try:
+        import tempfile  # what it imports takes a fifth of the start of `octavo --help`
+
         path = Path(tempfile.gettempdir()) / f"octavo-{os.geteuid()}"
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
