@@ -228,7 +228,10 @@ class HuggingFace(Windows):
         from transformers import GPT2LMHeadModel
 
         model = GPT2LMHeadModel.from_pretrained(self.folder / "model").eval()
-        return lambda ids: model(ids).logits, model.config.n_positions
+        return (
+            lambda ids: model(ids).logits,
+            model.config.n_positions - 1,
+        )  # the last position learned nothing
 
 
 class NGrams(Predictor):

@@ -47,6 +47,7 @@ generate finished --temperature -1
 generate finished --checkpoint 999
 generate finished --tokens few
 eval finished --text greek.txt
+eval finished --as-saved
 compare finished nowhere
 plan recipe.yaml
 plan recipe.yaml --vocabulary 30 --on h300

@@ -36,6 +36,13 @@ def eval_command(
             help="Write the judged text as this file, which only the run's own predictions can decode."
         ),
     ] = None,
+    as_saved: Annotated[
+        bool,
+        Parameter(
+            help="Prove the model as it was saved: a context mixer then learns nothing from that text.",
+            negative="",
+        ),
+    ] = False,
     decode: Annotated[
         Path | None,
         Parameter(help="Write the text that such a file holds next to it, as FILE.txt."),
@@ -70,6 +77,8 @@ def eval_command(
 
     writes = "--test" if test else "--planted" if planted is not None else None
     loaded = Run.open(the_run(run, writes=writes, text=True), checkpoint=checkpoint)
+    if as_saved and prove is None:
+        raise InputError("--as-saved says how --prove proves a model; add --prove FILE.")
     if planted is not None:
         if text is not None or test:
             raise InputError("--planted asks about the run's own training text; leave out --text and --test.")
@@ -77,7 +86,7 @@ def eval_command(
     if prove is not None or decode is not None:
         if test or (text is not None and decode is not None) or (prove is not None and decode is not None):
             raise InputError("--prove takes --text at most, and --decode nothing beside it.")
-        return show_proof(loaded, prove, decode, text, json=json)
+        return show_proof(loaded, prove, decode, text, as_saved=as_saved, json=json)
     result = loaded.evaluate(text, test=test)
     if json:
         print_json(result)
@@ -86,14 +95,16 @@ def eval_command(
     return show_skipped(result)
 
 
-def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *, json: bool) -> int:
+def show_proof(
+    run: Run, prove: Path | None, decode: Path | None, text: Text, *, as_saved: bool, json: bool
+) -> int:
     """Write a text as a file that the run's predictions decode, or decode one, and say so."""
     from octavo.run import prove as proofs
     from octavo.util.terminal import Console
 
     console = Console(quiet=json)
     if prove is not None:
-        said, out = proofs.prove(run, prove, text, console), prove
+        said, out = proofs.prove(run, prove, text, console, as_saved=as_saved), prove
     else:
         assert decode is not None
         out = decode.with_name(f"{decode.name}.txt")
@@ -101,8 +112,10 @@ def show_proof(run: Run, prove: Path | None, decode: Path | None, text: Text, *,
     if json:
         print_json({"file": str(out), **said.as_dict()})
     elif prove is not None:
+        how = "; each token was learned after it was predicted" if said.reads_on else ""
         show(
-            f"{out}: {said.bytes:,} bytes of text in {said.written:,} bytes, {said.bits_per_byte:.3f} bits per byte"
+            f"{out}: {said.bytes:,} bytes of text in {said.written:,} bytes, {said.bits_per_byte:.3f} bits per "
+            f"byte{how}"
         )
     else:
         show(f"{out}: {said.bytes:,} bytes, the text that was judged, decoded from {said.written:,} bytes")

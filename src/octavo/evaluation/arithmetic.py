@@ -7,7 +7,7 @@ who has these probabilities before each token, and no others, can read it. With 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -28,13 +28,19 @@ def bounds(logits: np.ndarray) -> np.ndarray:
     return np.concatenate(([0], ends))
 
 
+def bit_bounds(p: float) -> tuple[int, int, int]:
+    """The same of a bit that is 1 with probability p."""
+    ones = min(max(round(p * TOTAL), 1), TOTAL - 1)
+    return 0, TOTAL - ones, TOTAL
+
+
 class Encoder:
     """Tokens become bits."""
 
     def __init__(self) -> None:
         self._low, self._high, self._waiting, self._bits = 0, ALL, 0, bytearray()
 
-    def put(self, token: int, bounds: np.ndarray) -> None:
+    def put(self, token: int, bounds: Sequence[int] | np.ndarray) -> None:
         """A token, which had this share."""
         self._low, self._high = _narrowed(self._low, self._high, int(bounds[token]), int(bounds[token + 1]))
         while (move := _move(self._low, self._high)) is not None:
@@ -65,7 +71,7 @@ class Decoder:
         for _ in range(BITS):
             self._value = 2 * self._value + next(self._bits, 0)
 
-    def take(self, bounds: np.ndarray) -> int:
+    def take(self, bounds: Sequence[int] | np.ndarray) -> int:
         """The next token, by the shares that it was written with."""
         size = self._high - self._low + 1
         place = ((self._value - self._low + 1) * TOTAL - 1) // size

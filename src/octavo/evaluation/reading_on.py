@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from octavo.data.batch import NO_SIDE_INPUTS, Batch
+from octavo.evaluation.arithmetic import Decoder, Encoder, bit_bounds
 from octavo.evaluation.score import score
 from octavo.model.gpt import GPT
 from octavo.ngram.codes import CODE
@@ -189,3 +190,31 @@ def reading_on(
     score(model, batches, objective=objective, listener=heard)
     heard.listen_again(model)
     return heard.read()
+
+
+def encoded(tokens: np.ndarray, mixer: Mixer, network: Callable[[int], np.ndarray]) -> bytes:
+    """Tokens (N,) as bytes, by a mixer that predicts each bit and learns it then; `network` gives logits (V,) after
+    each token."""
+    encoder, said, codes = Encoder(), None, mixer.codes
+    for token in tokens.tolist():
+        walk = mixer.walk(said)
+        for bit in np.flatnonzero(codes.paths[token] >= 0).tolist():
+            came = int(codes.units[token, bit // 8]) >> (7 - bit % 8) & 1
+            assert walk.p is not None
+            encoder.put(came, bit_bounds(walk.p))
+            walk.go(came)
+        said = network(token)
+    return encoder.finish()
+
+
+def decoded(content: bytes, count: int, mixer: Mixer, network: Callable[[int], np.ndarray]) -> np.ndarray:
+    """So many tokens from what `encoded` wrote, by the same mixer and network."""
+    decoder, said, found = Decoder(content), None, np.empty(count, np.int64)
+    for at in range(count):
+        walk = mixer.walk(said)
+        while walk.p is not None:
+            walk.go(decoder.take(bit_bounds(walk.p)))
+        assert walk.token is not None
+        found[at] = walk.token
+        said = network(walk.token)
+    return found

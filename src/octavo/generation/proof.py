@@ -25,6 +25,7 @@ from octavo.ngram.codes import Codes
 from octavo.ngram.kernel import rank_pairs
 from octavo.ngram.kneser_ney import KneserNey, tables_of
 from octavo.ngram.mixing import context_mixing
+from octavo.ngram.mixing_counts import Mixer
 from octavo.ngram.recent import Texts
 from octavo.util.kernels import twins
 
@@ -187,7 +188,7 @@ def said() -> Iterator[tuple[str, np.ndarray]]:
 def mixed() -> Iterator[tuple[str, np.ndarray]]:
     """A context mixer that reads, hears a network, and foretells."""
     codes = Codes.of_bytes()
-    mixer = context_mixing(codes, capacity=1200)
+    mixer = context_mixing(codes, capacity=1300)
     units = np.frombuffer(
         b"The cat sat. A second cat, which had heard of the first one, sat, too.\n" * 5, np.uint8
     ).astype(np.int32)
@@ -195,9 +196,22 @@ def mixed() -> Iterator[tuple[str, np.ndarray]]:
     yield "mixing, reading", mixer.read(units)
     yield "mixing, hearing", (heard := mixer.hear(logits, units))
     yield "mixing, reading what was heard", mixer.read(units, heard)
+    yield "mixing, walking", walked(mixer, units[:40], logits)
     spans = np.array([(max(0, end - 30), end) for end in range(20)], np.int64)
     yield "mixing, foretelling", mixer.predict(units, spans)
     yield "mixing, foretelling with a network", mixer.predict(units, spans, logits[:20])
     logs, shares, _ = mixer.score(units, spans, units[:20], logits[:20])
     yield "mixing, scoring", logs
     yield "mixing, shares", shares
+
+
+def walked(mixer: Mixer, units: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    """The probabilities of all bits on the way to some units."""
+    found = []
+    for unit, said in zip(units.tolist(), logits, strict=False):
+        walk = mixer.walk(said)
+        for bit in range(8):
+            assert walk.p is not None, "all bytes can come"
+            found.append(walk.p)
+            walk.go(unit >> (7 - bit) & 1)
+    return np.array(found, np.float32)

@@ -709,6 +709,69 @@ int mixing_hear(const Vocabulary *v, const float *logits, int64_t stride, const 
     return 1;
 }
 
+// The way to one symbol: each bit is predicted, decided by whoever asked, and learned.
+typedef struct {
+    Next next;
+    Place place;
+    int at, low, unit;  // the branch, −1 where the symbol is known; the first symbol below it; units that are known
+    int hears;          // whether there is a network
+    float p, told, log_p, rate;
+    double sums[];      // see `sum_up`
+} Walk;
+
+int64_t mixing_walk_bytes(const Vocabulary *v) { return (int64_t)sizeof(Walk) + 8 * (v->vocabulary + 1); }
+
+static void to_unit(Walk *w, Model *m) {
+    look(m, &w->place, &w->next);
+    w->rate = RATE + FIRST_RATE / (1 + (float)m->decided / RATE_FALLS);
+}
+
+// Where the symbol is known, all of it is read.
+static void ask(Walk *w, Model *m, const Weights *by, const Vocabulary *v) {
+    if (w->at < 0) {
+        const int32_t symbol = v->symbols[w->low];
+        for (int k = w->unit; k < v->lengths[symbol]; k++) append(m, &w->place, v->units[2 * symbol + k]);
+        m->place = w->place, m->place.text = 0, m->place.follows = 0;
+        return;
+    }
+    const Branch *b = v->branches + w->at;
+    const int bit = b->bit % 8;
+    if (b->bit / 8 > w->unit) {
+        append(m, &w->place, b->code >> bit);
+        w->unit++;
+        to_unit(w, m);
+    }
+    ready(m, &w->next, 1 << bit | (b->code & ((1 << bit) - 1)), bit, 1);
+    w->next.heard = w->hears ? heard_at(b, w->sums) : -1;
+    w->p = predict(m, by, &w->next);
+    w->told = w->log_p > UNLIKELY ? w->p : b->share;
+}
+
+// Sets out for the symbol after all that was read, of which a network says `logits` (V,), or 0; there is room for its
+// units. Gives the probability that the first bit is 1, below 0 where there is one symbol alone.
+float mixing_set_out(Walk *w, Model *m, Weights *by, const Vocabulary *v, const float *logits) {
+    memset(w, 0, sizeof *w);
+    if ((w->hears = logits != 0)) sum_up(v, logits, w->sums);
+    w->place = m->place, w->place.text = text_of(m), w->place.follows = m->follows;
+    w->at = v->branch_count ? 0 : -1;
+    to_unit(w, m);
+    ask(w, m, by, v);
+    return w->at < 0 ? -1 : w->told;
+}
+
+// Learns the bit, and gives the probability that the next one is 1, below 0 where the symbol is known.
+float mixing_go(Walk *w, Model *m, Weights *by, const Vocabulary *v, int came) {
+    const Branch *b = v->branches + w->at;
+    learn(m, by, &w->next, came, w->rate);
+    m->decided++;
+    w->log_p += logf(came ? w->told : 1 - w->told);
+    w->at = came ? b->right : b->left, w->low = came ? b->middle : b->low;
+    ask(w, m, by, v);
+    return w->at < 0 ? -1 : w->told;
+}
+
+int32_t mixing_arrived(const Walk *w, const Vocabulary *v) { return v->symbols[w->low]; }
+
 // A prediction of whole symbols, of which nothing is learned.
 typedef struct {
     const Model *model;

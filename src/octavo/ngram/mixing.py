@@ -136,6 +136,12 @@ class ContextMixing:
         _whole(_native().mixing_hear(ctypes.byref(self._vocabulary), *given))
         return heard
 
+    def walk(self, logits: np.ndarray | None = None) -> Walk:
+        """Set out for the token that comes next, of which a network says `logits` (≥ V,), float32. Raises ValueError
+        where there is no room for it."""
+        self._refuse(int(self.codes.lengths.max()))
+        return Walk(self, logits)
+
     def predict(self, text: np.ndarray, spans: np.ndarray, logits: np.ndarray | None = None) -> np.ndarray:
         """(N, V) ln p of each symbol after each of the spans (N, 2) of a text of symbols (M,), of which so many are
         looked at as have WINDOW units; `logits` (N, ≥ V), float32, are a network's. Nothing is learned."""
@@ -211,6 +217,36 @@ class ContextMixing:
         return _again, (self.codes, self.memory, self.weights, self.capacity, self.length)
 
 
+class Walk:
+    """The way of a mixer to one token, which others decide: each bit is predicted, and then learned, as `read` does.
+
+    Attributes:
+        p: probability that the next bit is 1; None where the token is known.
+        token: None before that.
+    """
+
+    def __init__(self, mixer: ContextMixing, logits: np.ndarray | None) -> None:
+        native, vocabulary = _native(), ctypes.byref(mixer._vocabulary)
+        self._mixer = mixer
+        self.p: float | None = None
+        self.token: int | None = None
+        self._memory = _aligned(native.mixing_walk_bytes(vocabulary))
+        said = None if logits is None else np.ascontiguousarray(logits, np.float32)
+        told = None if said is None else _address(said)
+        self._take(native.mixing_set_out(_address(self._memory), *mixer._own(), told))
+
+    def go(self, bit: int) -> None:
+        """Decide the next bit."""
+        self._take(_native().mixing_go(_address(self._memory), *self._mixer._own(), bit))
+
+    def _take(self, p: float) -> None:
+        self.p = None if p < 0 else p
+        if self.p is None:
+            vocabulary = ctypes.byref(self._mixer._vocabulary)
+            self.token = token = int(_native().mixing_arrived(_address(self._memory), vocabulary))
+            self._mixer.length += int(self._mixer.codes.lengths[token])
+
+
 def context_mixing(codes: Codes, *, capacity: int) -> ContextMixing | SlowMixing:
     """By the kernel, or where there is none by its twin."""
     return (SlowMixing if compiled() is None else ContextMixing)(codes, capacity=capacity)
@@ -237,11 +273,13 @@ def _again(
 
 def _zeros(size: int) -> np.ndarray:
     """Bytes that begin where a line of a processor's cache does."""
-    if size < mmap.PAGESIZE:
-        room = np.zeros(size + ALIGNED, np.uint8)
-        skipped = -room.ctypes.data % ALIGNED
-        return room[skipped : skipped + size]
-    return np.frombuffer(own_pages(size), np.uint8)
+    return _aligned(size) if size < mmap.PAGESIZE else np.frombuffer(own_pages(size), np.uint8)
+
+
+def _aligned(size: int) -> np.ndarray:
+    room = np.zeros(size + ALIGNED, np.uint8)
+    skipped = -room.ctypes.data % ALIGNED
+    return room[skipped : skipped + size]
 
 
 def _borrowed(size: int) -> np.ndarray:
@@ -291,6 +329,10 @@ def compiled(native: ctypes.CDLL) -> None:
         "mixing_widen": ((pointer, number), None),
         "mixing_read": ((*[pointer] * 4, number, pointer, pointer), count),
         "mixing_hear": ((pointer, pointer, number, pointer, number, pointer), count),
+        "mixing_walk_bytes": ((pointer,), number),
+        "mixing_set_out": ((pointer,) * 5, ctypes.c_float),
+        "mixing_go": ((*[pointer] * 4, count), ctypes.c_float),
+        "mixing_arrived": ((pointer,) * 2, ctypes.c_int32),
         "mixing_predict": ((*[pointer] * 5, number, pointer, number, *[pointer] * 6, count), count),
     }
     for name, (arguments, result) in takes.items():

@@ -287,14 +287,21 @@ class SlowMixing:
                     p = found.p if log_p > UNLIKELY else float(codes.branches[branch]["share"])
                     log_p += math.log(p if came else 1 - p)
                     self._learn(now, found, came)
-                for which, least in enumerate(MATCH_LEAST):
-                    if self.length >= least:
-                        self.heads[which, self._head(self.place, which)] = self.length
-                self.text.append(unit)
-                self.length += 1
-                self.place = self.place.passed(unit, codes, self.kept)
+                self._append(unit)
             nats[at] = -log_p
         return nats
+
+    def _append(self, unit: int) -> None:
+        for which, least in enumerate(MATCH_LEAST):
+            if self.length >= least:
+                self.heads[which, self._head(self.place, which)] = self.length
+        self.text.append(unit)
+        self.length += 1
+        self.place = self.place.passed(unit, self.codes, self.kept)
+
+    def walk(self, logits: np.ndarray | None = None) -> SlowWalk:
+        """See `mixing.ContextMixing.walk`."""
+        return SlowWalk(self, logits)
 
     def hear(self, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """See `mixing.ContextMixing.hear`."""
@@ -536,6 +543,47 @@ class SlowMixing:
             for more, share in ((0, 1 - found.between), (1, found.between)):
                 old = float(cell[found.step + more])
                 cell[found.step + more] = int(old + ((65535 if bit else 0) - old) * CORRECTED * share + 0.5)
+
+
+class SlowWalk:
+    """As `mixing.Walk`."""
+
+    def __init__(self, mixing: SlowMixing, logits: np.ndarray | None) -> None:
+        self._mixing, self._sums = mixing, None if logits is None else mixing._sums(logits)
+        self._at, self._low, self._unit, self._log_p = 0 if len(mixing.codes.branches) else -1, 0, 0, 0.0
+        self._now = mixing._look(mixing.place)
+        self.p: float | None = None
+        self.token: int | None = None
+        self._ask()
+
+    def go(self, bit: int) -> None:
+        """See `mixing.Walk.go`."""
+        assert self.p is not None
+        branch = self._mixing.codes.branches[self._at]
+        self._log_p += math.log(self.p if bit else 1 - self.p)
+        self._mixing._learn(self._now, self._found, bit)
+        self._at, self._low = (
+            int(branch[name]) for name in (("right", "middle") if bit else ("left", "low"))
+        )
+        self._ask()
+
+    def _ask(self) -> None:
+        mixing, codes = self._mixing, self._mixing.codes
+        self.p = None
+        if self._at < 0:
+            self.token = int(codes.symbols[self._low])
+            for unit in codes.units[self.token, self._unit : int(codes.lengths[self.token])].tolist():
+                mixing._append(unit)
+            return
+        branch = codes.branches[self._at]
+        code, (unit, bit) = int(branch["code"]), divmod(int(branch["bit"]), 8)
+        if unit > self._unit:
+            mixing._append(code >> bit)
+            self._unit, self._now = unit, mixing._look(mixing.place)
+        mixing._ready(self._now, 1 << bit | code & ((1 << bit) - 1), bit, write=True)
+        heard = -1.0 if self._sums is None else _heard_at(branch, self._sums)
+        self._found = mixing._predict(self._now, heard)
+        self.p = self._found.p if self._log_p > UNLIKELY else float(branch["share"])
 
 
 class _Spread:

@@ -1,6 +1,7 @@
 """A loss that decodes: the judged text as a file that only the run's own predictions can read.
 
-The file is as long as the bits that the model claims for the text. The model reads as it does where it writes: token by
+The file is as long as the bits that the model claims for the text. A model with a context mixer reads on in it, as
+`evaluation.reading_on` scores it, or predicts as it was saved. The network reads as it does where it writes: token by
 token, in a window that slides. So the figure may be a little below that of an evaluation, which begins anew with each
 block. It decodes on the machine, and with the number of threads, that wrote it: elsewhere the last bits of a prediction
 differ.
@@ -18,8 +19,10 @@ import torch
 
 from octavo.data import Split
 from octavo.errors import InputError
+from octavo.evaluation import reading_on
 from octavo.evaluation.arithmetic import decoded, encoded
 from octavo.generation.engine import fastest_decoder
+from octavo.ngram.mixing_counts import Mixer, MixingCounts
 from octavo.run.data import Paths, build_dataset
 from octavo.run.evaluate import on_cpu, refuse_other_text, whole_split
 from octavo.run.run import Run
@@ -40,6 +43,7 @@ class Proof:
     Attributes:
         text, model: SHA-256 of the text, and of the weights.
         tokens, bytes, documents: of the text.
+        reads_on: whether each token was learned after it was predicted.
     """
 
     text: str
@@ -47,15 +51,18 @@ class Proof:
     tokens: int
     bytes: int
     documents: int
+    reads_on: bool = False
 
 
 @dataclass(frozen=True)
 class Proved:
-    """The bytes of a text, of the file that holds it, and of that part of the file which is the text."""
+    """The bytes of a text, of the file that holds it, and of that part of the file which is the text; `reads_on` as in
+    `Proof`."""
 
     bytes: int
     written: int
     coded: int
+    reads_on: bool
 
     @property
     def bits_per_byte(self) -> float:
@@ -67,9 +74,9 @@ class Proved:
         return {**vars(self), "bits_per_byte": self.bits_per_byte}
 
 
-def prove(run: Run, file: Path, text: Paths | None, console: Console) -> Proved:
-    """Write the validation split, or another text, as a file. Raises InputError for a text that its tokens do not give
-    back."""
+def prove(run: Run, file: Path, text: Paths | None, console: Console, *, as_saved: bool = False) -> Proved:
+    """Write the validation split, or another text, as a file; by a model that reads on in it, where it can, unless it
+    is to be taken `as_saved`. Raises InputError for a text that its tokens do not give back."""
     split = judged(run, text, console)
     content = split.text_path.read_bytes()
     if text_of(split.tokens, split.documents, run.tokenizer) != content:
@@ -77,11 +84,16 @@ def prove(run: Run, file: Path, text: Paths | None, console: Console) -> Proved:
             "The tokenizer does not give this text back as it was, so it cannot be proved by decoding.",
             remedy="a run with tokenizer=byte, char or bpe",
         )
-    said = Proof(sha256(content), fingerprint(run), len(split.tokens), len(content), split.documents)
-    bits = encoded(split.tokens, reader(run, console, len(split.tokens)))
+    count = len(split.tokens)
+    mixer = None if as_saved else mixer_of(run, count)
+    if reads_on := mixer is not None:
+        bits = reading_on.encoded(split.tokens, mixer, network_of(run.network(), console, count))
+    else:
+        bits = encoded(split.tokens, reader(run, console, count))
+    said = Proof(sha256(content), fingerprint(run), count, len(content), split.documents, reads_on)
     whole = f"{FIRST_LINE}\n{json_text(vars(said))}\n".encode() + bits
     write(file, whole)
-    return Proved(len(content), len(whole), len(bits))
+    return Proved(len(content), len(whole), len(bits), reads_on)
 
 
 def decode(run: Run, file: Path, out: Path, console: Console) -> Proved:
@@ -92,16 +104,19 @@ def decode(run: Run, file: Path, out: Path, console: Console) -> Proved:
         raise InputError(
             f"{file} was written by another model.", remedy="name its run, and its checkpoint: --checkpoint"
         )
-    content = text_of(
-        decoded(bits, said.tokens, reader(run, console, said.tokens)), said.documents, run.tokenizer
-    )
+    count = said.tokens
+    if (mixer := mixer_of(run, count) if said.reads_on else None) is not None:
+        tokens = reading_on.decoded(bits, count, mixer, network_of(run.network(), console, count))
+    else:
+        tokens = decoded(bits, count, reader(run, console, count))
+    content = text_of(tokens, said.documents, run.tokenizer)
     if sha256(content) != said.text:
         raise InputError(
             f"{file} does not decode to its text here: it is damaged, or predictions differ in their last bits.",
             remedy="decode on the machine that wrote it, with as many threads",
         )
     write(out, content)
-    return Proved(len(content), written, len(bits))
+    return Proved(len(content), written, len(bits), said.reads_on)
 
 
 def opened(file: Path) -> tuple[Proof, bytes, int]:
@@ -133,22 +148,33 @@ def judged(run: Run, text: Paths | None, console: Console) -> Split:
     return dataset.validation
 
 
-def reader(run: Run, console: Console, count: int) -> Callable[[int | None], np.ndarray]:
-    """Gives logits (V,) after each of `count` tokens, the same whoever asks; before the first all are alike."""
+def mixer_of(run: Run, count: int) -> Mixer | None:
+    """A copy of the context mixer of a model, which may read so many tokens on; None where it has none."""
+    counts = getattr(run.model, "counts", None)
+    if not isinstance(counts, MixingCounts) or not counts.has_text:
+        return None
+    return counts.tables.copy(more=count * int(counts.lengths.max()))
+
+
+def network_of(run: Run, console: Console, count: int) -> Callable[[int], np.ndarray]:
+    """Gives logits (V,) after each of `count` tokens, the same whoever asks."""
     on_cpu(run.config)
     model = run.model.to("cpu").eval()
-    decoder = fastest_decoder(model)(model, slots=1)
-    done = 0
+    decoder, done = fastest_decoder(model)(model, slots=1), 0
 
-    def predict(before: int | None) -> np.ndarray:
+    def after(token: int) -> np.ndarray:
         nonlocal done
-        if before is None:
-            return np.zeros(model.vocab_size, np.float32)
         done += 1
         console.advance(done, f"token {done:,} of {count:,}")
-        return decoder.feed({0: [before]})[0].float().cpu().numpy()
+        return decoder.feed({0: [token]})[0].float().cpu().numpy()
 
-    return predict
+    return after
+
+
+def reader(run: Run, console: Console, count: int) -> Callable[[int | None], np.ndarray]:
+    """The same; before the first token all are alike."""
+    network, size = network_of(run, console, count), run.tokenizer.vocab_size
+    return lambda before: np.zeros(size, np.float32) if before is None else network(before)
 
 
 def text_of(tokens: np.ndarray, documents: int, tokenizer: Tokenizer) -> bytes:

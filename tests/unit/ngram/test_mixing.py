@@ -83,6 +83,39 @@ def test_the_kernel_is_its_twin_where_it_foretells_words() -> None:
 
 
 @pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
+@pytest.mark.parametrize("kind", [ContextMixing, SlowMixing])
+def test_a_walk_is_what_reading_is(codes: Codes, kind: type[ContextMixing] | type[SlowMixing]) -> None:
+    random = np.random.default_rng(3)
+    tokens = np.tile(random.integers(codes.size // 3, size=60) * 3 % codes.size, 3).astype(np.int32)
+    logits = 3 * random.normal(size=(len(tokens), codes.size)).astype(np.float32)
+    walking, reading, nats = kind(codes, capacity=1000), kind(codes, capacity=1000), []
+    for token, said in zip(tokens.tolist(), logits, strict=True):
+        walk, probability = walking.walk(said), 1.0
+        for bit in np.flatnonzero(codes.paths[token] >= 0).tolist():
+            came = int(codes.units[token, bit // 8]) >> (7 - bit % 8) & 1
+            assert walk.p is not None and walk.token is None
+            probability *= walk.p if came else 1 - walk.p
+            walk.go(came)
+        assert walk.p is None and walk.token == token
+        nats.append(-np.log(probability))
+    np.testing.assert_allclose(nats, reading.read(tokens, reading.hear(logits, tokens)), rtol=1e-3, atol=1e-5)
+    np.testing.assert_array_equal(walking.weights, reading.weights)
+    assert walking.length == reading.length
+    np.testing.assert_allclose(walking.read(tokens), reading.read(tokens), rtol=1e-6)
+
+
+def test_a_walk_without_room_is_refused() -> None:
+    mixer = ContextMixing(Codes.of_bytes(), capacity=2)
+    for token in (65, 66):
+        walk = mixer.walk()
+        while walk.p is not None:
+            walk.go(token >> 7 & 1)
+            token = token << 1 & 255
+    with pytest.raises(ValueError, match="do not fit"):
+        mixer.walk()
+
+
+@pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
 def test_the_kernel_hears_a_network_as_its_twin_does(codes: Codes) -> None:
     random = np.random.default_rng(1)
     tokens = random.integers(codes.size // 3, size=150) * 3 % codes.size
