@@ -63,13 +63,13 @@ class Encoder:
 
 
 class Decoder:
-    """Bits become tokens again."""
+    """Bits become tokens again. Raises ValueError for a token that no bits are left for."""
 
     def __init__(self, content: bytes) -> None:
         self._bits: Iterator[int] = iter(np.unpackbits(np.frombuffer(content, np.uint8)).tolist())
-        self._low, self._high, self._value = 0, ALL, 0
+        self._low, self._high, self._value, self._beyond = 0, ALL, 0, 0
         for _ in range(BITS):
-            self._value = 2 * self._value + next(self._bits, 0)
+            self._value = 2 * self._value + self._next_bit()
 
     def take(self, bounds: Sequence[int] | np.ndarray) -> int:
         """The next token, by the shares that it was written with."""
@@ -79,8 +79,16 @@ class Decoder:
         self._low, self._high = _narrowed(self._low, self._high, int(bounds[token]), int(bounds[token + 1]))
         while (move := _move(self._low, self._high)) is not None:
             self._low, self._high = 2 * (self._low - move), 2 * (self._high - move) + 1
-            self._value = 2 * (self._value - move) + next(self._bits, 0)
+            self._value = 2 * (self._value - move) + self._next_bit()
         return token
+
+    def _next_bit(self) -> int:
+        if (bit := next(self._bits, None)) is not None:
+            return bit
+        self._beyond += 1
+        if self._beyond > BITS:
+            raise ValueError("the bits are at an end")
+        return 0
 
 
 def encoded(tokens: np.ndarray, predict: Callable[[int | None], np.ndarray]) -> bytes:

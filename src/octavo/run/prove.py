@@ -104,12 +104,10 @@ def decode(run: Run, file: Path, out: Path, console: Console) -> Proved:
         raise InputError(
             f"{file} was written by another model.", remedy="name its run, and its checkpoint: --checkpoint"
         )
-    count = said.tokens
-    if (mixer := mixer_of(run, count) if said.reads_on else None) is not None:
-        tokens = reading_on.decoded(bits, count, mixer, network_of(run.network(), console, count))
-    else:
-        tokens = decoded(bits, count, reader(run, console, count))
-    content = text_of(tokens, said.documents, run.tokenizer)
+    try:
+        content = text_of(decoded_by(run, said, bits, console), said.documents, run.tokenizer)
+    except ValueError:  # no bits are left
+        content = b""
     if sha256(content) != said.text:
         raise InputError(
             f"{file} does not decode to its text here: it is damaged, or predictions differ in their last bits.",
@@ -117,6 +115,14 @@ def decode(run: Run, file: Path, out: Path, console: Console) -> Proved:
         )
     write(out, content)
     return Proved(len(content), written, len(bits), said.reads_on)
+
+
+def decoded_by(run: Run, said: Proof, bits: bytes, console: Console) -> np.ndarray:
+    """The tokens (N,) of a proof."""
+    mixer = mixer_of(run, said.tokens) if said.reads_on else None
+    if mixer is None:
+        return decoded(bits, said.tokens, reader(run, console, said.tokens))
+    return reading_on.decoded(bits, said.tokens, mixer, network_of(run.network(), console, said.tokens))
 
 
 def opened(file: Path) -> tuple[Proof, bytes, int]:

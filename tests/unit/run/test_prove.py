@@ -74,6 +74,11 @@ def test_what_is_no_proof_is_refused(run: Run, tmp_path: Path, content: bytes) -
     assert not (tmp_path / "text").exists()
 
 
+def counted(whole: bytes) -> int:
+    """The tokens of a proof."""
+    return int(json.loads(whole.split(b"\n")[1])["tokens"])
+
+
 def test_a_damaged_file_and_another_model_are_refused(run: Run, tmp_path: Path) -> None:
     file, text = tmp_path / "own", tmp_path / "other.txt"
     text.write_text("The 5th cat sat on mat 5.\n", encoding="utf-8")
@@ -86,6 +91,12 @@ def test_a_damaged_file_and_another_model_are_refused(run: Run, tmp_path: Path) 
     file.write_bytes(whole.replace(sha256(text.read_bytes()).encode(), other.encode(), 1))
     with pytest.raises(InputError, match="does not decode"):
         decode(run, file, tmp_path / "text", QUIET)
+    for tokens in (1 << 24, 1 << 30):
+        file.write_bytes(
+            whole.replace(f'"tokens": {counted(whole)}'.encode(), f'"tokens": {tokens}'.encode(), 1)
+        )
+        with pytest.raises(InputError, match="does not decode"):
+            decode(run, file, tmp_path / "text", QUIET)
     file.write_bytes(whole.replace(b'"model": "', b'"model": "0', 1))
     with pytest.raises(InputError, match="another model"):
         decode(run, file, tmp_path / "text", QUIET)
