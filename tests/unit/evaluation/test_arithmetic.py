@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from octavo.evaluation.arithmetic import TOTAL, bounds, decoded, encoded
+from octavo.evaluation.arithmetic import TOTAL, Decoder, Encoder, bit_bounds, bounds, decoded, encoded
 
 
 def predictor(vocabulary: int, seed: int, scale: float) -> Callable[[int | None], np.ndarray]:
@@ -35,6 +35,19 @@ def test_what_was_written_is_read(vocabulary: int, tokens: list[int], seed: int,
     text = np.array(tokens, np.int64) % vocabulary
     content = encoded(text, predictor(vocabulary, seed, scale))
     assert decoded(content, len(text), predictor(vocabulary, seed, scale)).tolist() == text.tolist()
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1)), max_size=80))
+@settings(max_examples=100, deadline=None)
+def test_bits_that_were_written_are_read(bits: list[tuple[bool, float]]) -> None:
+    encoder = Encoder()
+    for bit, p in bits:
+        encoder.put(bit, bit_bounds(p))
+    content = encoder.finish()
+    decoder = Decoder(content)
+    assert [decoder.take(bit_bounds(p)) for _, p in bits] == [bit for bit, _ in bits]
+    claimed = sum(-math.log2(max(p if bit else 1 - p, 1 / TOTAL)) for bit, p in bits)
+    assert 8 * len(content) <= claimed + 16
 
 
 def test_it_takes_the_bits_that_are_claimed() -> None:
