@@ -12,8 +12,9 @@ An entry learns from the first nineteen twentieths of a text, and gets no more o
 that takes longer does not count. Then it writes the last twentieth with an arithmetic coder: the size of that file is
 its bits per byte. `verify` gives it the file alone, and it must give the twentieth back. So four rules hold that no
 figure shows: probabilities sum to one, they depend on nothing that follows, what is learned from was scored before, and
-all is read once. `entry.json` has the SHA-256 of text, program, trained files and proof. Where another machine's
-predictions differ in their last bits nothing decodes there: enter again, and compare.
+all is read once. `entry.json` has the SHA-256 of text, program, trained files and proof; those of a page stand in a
+file beside it. Where another machine's predictions differ in their last bits nothing decodes there: enter again, and
+compare.
 
 *octavo*: `octavo train --minutes`, proved by `octavo eval --prove`. *nanogpt*: its README's recipe for a CPU,
 unmodified, with as many iterations as go into the time. *huggingface*: GPT-2 of the same shape under Hugging Face's
@@ -374,9 +375,14 @@ def keep(folder: Path, said: dict[str, Any]) -> None:
     (folder / "entry.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
 
-def rows(folders: list[Path]) -> list[dict[str, Any]]:
-    """The board: the best first."""
+def entered(folders: list[Path]) -> list[dict[str, Any]]:
+    """What is known of entries, the best first."""
     entries = [json.loads((folder / "entry.json").read_text(encoding="utf-8")) for folder in folders]
+    return sorted(entries, key=lambda said: (said["text"]["name"], said["bits_per_byte"]))
+
+
+def rows(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The board."""
     return [
         {
             "entry": said["who"],
@@ -389,7 +395,7 @@ def rows(folders: list[Path]) -> list[dict[str, Any]]:
             "load before": said["load"],
             "proof": said["proof"][:12],
         }
-        for said in sorted(entries, key=lambda said: (said["text"]["name"], said["bits_per_byte"]))
+        for said in entries
     ]
 
 
@@ -417,13 +423,16 @@ def main() -> None:
     two.add_argument("entry", type=Path)
     three = verbs.add_parser("table")
     three.add_argument("entries", type=Path, nargs="+")
-    three.add_argument("--page", type=Path, help="write the board as a page")
+    three.add_argument("--page", type=Path, help="write the board as a page, and its entries beside it")
     given = parser.parse_args()
     if given.verb == "table":
-        found = rows(given.entries)
+        entries = entered(given.entries)
+        found = rows(entries)
         print_table(found)
         if given.page:
             given.page.write_text(page(found), encoding="utf-8")
+            lines = "".join(json.dumps(each) + "\n" for each in entries)
+            given.page.with_suffix(".jsonl").write_text(lines, encoding="utf-8")
         finish({"rows": found})
         return
     if given.verb == "enter":
@@ -436,7 +445,7 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     said = enter(given) if given.verb == "enter" else verify(given)
-    print_table(rows([given.out if given.verb == "enter" else given.entry]))
+    print_table(rows([said]))
     finish(said)
 
 
