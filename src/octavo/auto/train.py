@@ -108,7 +108,7 @@ LEAST, MOST = 20 / 60, 12 * 60
 """Minutes that can be asked for."""
 MEASURING, MOST_MEASURING = 0.05, 20.0
 """Share of the minutes that steps are timed for, and seconds at most."""
-PILOTING = 0.05
+PILOTING = 0.03
 """Share of the minutes that a pilot may take."""
 MOST_COMPARING = 0.2
 """Share of the minutes in which a long text must be read in two ways, or it is read in one."""

@@ -212,7 +212,7 @@ def test_a_text_that_no_model_can_read_gets_no_promise(
 
 
 def test_the_training_has_what_all_else_leaves_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """3 s before the call, 20 s of reading, 5 s of a pilot, 2 s of timing steps; then preparation and the end."""
+    """3 s before the call, 20 s of reading, 3 s of a pilot, 2 s of timing steps; then preparation and the end."""
     now, asked = 100.0, []
 
     def takes(seconds: float, found: Any) -> Any:
@@ -225,10 +225,10 @@ def test_the_training_has_what_all_else_leaves_of_the_time(monkeypatch: pytest.M
         return chosen(facts, speeds, seconds, *given, taught=taught)
 
     chosen, pilot = by_minutes.choices, SimpleNamespace(counts=None)
-    learned = replace(FACTS, pilot_seconds=5.0, pilot_steps=1200)
+    learned = replace(FACTS, pilot_seconds=3.0, pilot_steps=1200)
     monkeypatch.setattr(by_minutes.time, "monotonic", lambda: now)
     monkeypatch.setattr(by_minutes, "survey", lambda *_, **__: takes(20.0, (FACTS, pilot)))
-    monkeypatch.setattr(by_minutes, "with_pilot", lambda *_: takes(5.0, learned))
+    monkeypatch.setattr(by_minutes, "with_pilot", lambda *_: takes(3.0, learned))
     monkeypatch.setattr(by_minutes, "measured_times", lambda **_: takes(2.0, SPEEDS))
     monkeypatch.setattr(by_minutes, "choices", choices)
     console = Console(quiet=True)
@@ -236,7 +236,7 @@ def test_the_training_has_what_all_else_leaves_of_the_time(monkeypatch: pytest.M
     foretell(None, [2.0, 10.0], console=console)
     prepared = AGAIN * 20.0
     end = prepared + ending(prepared)
-    assert asked == [pytest.approx(60 * minutes - 3 - 20 - 5 - 2 - end) for minutes in (2, 10)]
+    assert asked == [pytest.approx(60 * minutes - 3 - 20 - 3 - 2 - end) for minutes in (2, 10)]
 
 
 @pytest.mark.parametrize(
