@@ -229,10 +229,8 @@ class HuggingFace(Windows):
         from transformers import GPT2LMHeadModel
 
         model = GPT2LMHeadModel.from_pretrained(self.folder / "model").eval()
-        return (
-            lambda ids: model(ids).logits,
-            model.config.n_positions - 1,
-        )  # the last position learned nothing
+        learned = model.config.n_positions - 1  # no label stands after the last position
+        return lambda ids: model(ids).logits, learned
 
 
 class NGrams(Predictor):

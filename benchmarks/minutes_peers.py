@@ -20,7 +20,7 @@ one that has transformers and accelerate).
 order and share are chosen on the twentieth before it, which is counted then.
 *zpaq -m5*, *paq8px -8*: context mixing, which learns while it reads: the size of the whole text, less that of its first
 nineteen twentieths; `zpaq` chooses a model by size and content, and there is no figure where it took two. *Given
-eighteen*: the same without the nineteenth twentieth, which stands in the second table alone.
+eighteen*, in the second table alone: the same without the nineteenth twentieth.
 
 The steps of the two peers are timed first, which their minutes do not count. What is in the file is not done again, and
 who is not named is left out.
@@ -237,7 +237,7 @@ def trainer(spec: dict[str, Any]) -> dict[str, Any]:
             model(x).logits.flatten(0, 1), y.flatten(), reduction="sum"
         ).item()
 
-    ids, context = torch.from_numpy(judged), RECIPE["block_size"] - 1  # the last position learned nothing
+    ids, context = torch.from_numpy(judged), RECIPE["block_size"] - 1  # no label after the last
     return {"nats": in_blocks(ids, context, nats), "seconds": seconds, "steps": steps}
 
 

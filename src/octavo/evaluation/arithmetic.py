@@ -29,7 +29,8 @@ def bounds(logits: np.ndarray) -> np.ndarray:
 
 
 def bit_bounds(p: float) -> tuple[int, int, int]:
-    """The same of a bit that is 1 with probability p."""
+    """Where the shares of 0 and of 1 begin in the TOTAL, and where the last one ends, of a bit that is 1 with
+    probability p."""
     ones = min(max(round(p * TOTAL), 1), TOTAL - 1)
     return 0, TOTAL - ones, TOTAL
 
@@ -102,11 +103,12 @@ def encoded(tokens: np.ndarray, predict: Callable[[int | None], np.ndarray]) -> 
 
 def decoded(content: bytes, count: int, predict: Callable[[int | None], np.ndarray]) -> np.ndarray:
     """So many tokens from what `encoded` wrote, by the same predictions."""
-    decoder, before, found = Decoder(content), None, np.empty(count, np.int64)
-    for at in range(count):
-        before = found[at] = decoder.take(bounds(predict(before)))
-        before = int(before)
-    return found
+    decoder, before = Decoder(content), None
+    found: list[int] = []
+    for _ in range(count):
+        before = decoder.take(bounds(predict(before)))
+        found.append(before)
+    return np.array(found, np.int64)
 
 
 def _narrowed(low: int, high: int, begin: int, end: int) -> tuple[int, int]:

@@ -192,6 +192,14 @@ def reading_on(
     return heard.read()
 
 
+def mixer_of(model: nn.Module, count: int) -> Mixer | None:
+    """Copy the mixer of a model, so that it may read `count` tokens on; None where no mixer hears the model."""
+    counts = getattr(model, "counts", None)
+    if not isinstance(counts, MixingCounts) or not counts.has_text:
+        return None
+    return counts.tables.copy(more=count * int(counts.lengths.max()))
+
+
 def encoded(tokens: np.ndarray, mixer: Mixer, network: Callable[[int], np.ndarray]) -> bytes:
     """Tokens (N,) as bytes, by a mixer that predicts each bit and learns it then; `network` gives logits (V,) after
     each token."""
@@ -209,12 +217,13 @@ def encoded(tokens: np.ndarray, mixer: Mixer, network: Callable[[int], np.ndarra
 
 def decoded(content: bytes, count: int, mixer: Mixer, network: Callable[[int], np.ndarray]) -> np.ndarray:
     """So many tokens from what `encoded` wrote, by the same mixer and network."""
-    decoder, said, found = Decoder(content), None, np.empty(count, np.int64)
-    for at in range(count):
+    decoder, said = Decoder(content), None
+    found: list[int] = []
+    for _ in range(count):
         walk = mixer.walk(said)
         while walk.p is not None:
             walk.go(decoder.take(bit_bounds(walk.p)))
         assert walk.token is not None
-        found[at] = walk.token
+        found.append(walk.token)
         said = network(walk.token)
-    return found
+    return np.array(found, np.int64)

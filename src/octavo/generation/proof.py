@@ -196,7 +196,7 @@ def mixed() -> Iterator[tuple[str, np.ndarray]]:
     yield "mixing, reading", mixer.read(units)
     yield "mixing, hearing", (heard := mixer.hear(logits, units))
     yield "mixing, reading what was heard", mixer.read(units, heard)
-    yield "mixing, walking", walked(mixer, units[:40], logits)
+    yield "mixing, walking", walked(mixer, units[:40], logits[:40])
     spans = np.array([(max(0, end - 30), end) for end in range(20)], np.int64)
     yield "mixing, foretelling", mixer.predict(units, spans)
     yield "mixing, foretelling with a network", mixer.predict(units, spans, logits[:20])
@@ -208,7 +208,7 @@ def mixed() -> Iterator[tuple[str, np.ndarray]]:
 def walked(mixer: Mixer, units: np.ndarray, logits: np.ndarray) -> np.ndarray:
     """The probabilities of all bits on the way to some units."""
     found = []
-    for unit, said in zip(units.tolist(), logits, strict=False):
+    for unit, said in zip(units.tolist(), logits, strict=True):
         walk = mixer.walk(said)
         for bit in range(8):
             assert walk.p is not None, "all bytes can come"

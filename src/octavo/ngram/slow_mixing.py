@@ -269,9 +269,7 @@ class SlowMixing:
     def read(self, tokens: np.ndarray, heard: np.ndarray | None = None) -> np.ndarray:
         """See `mixing.ContextMixing.read`."""
         codes, nats = self.codes, np.zeros(len(tokens), np.float32)
-        units = int(codes.lengths[tokens].sum(dtype=np.int64))
-        if self.length + units > self.capacity:
-            raise ValueError(f"{units:,} units do not fit: there is room for {self.capacity - self.length:,}")
+        self._refuse(int(codes.lengths[tokens].sum(dtype=np.int64)))
         for at, token in enumerate(tokens.tolist()):
             log_p = 0.0
             for number in range(int(codes.lengths[token])):
@@ -301,7 +299,12 @@ class SlowMixing:
 
     def walk(self, logits: np.ndarray | None = None) -> SlowWalk:
         """See `mixing.ContextMixing.walk`."""
+        self._refuse(int(self.codes.lengths.max()))
         return SlowWalk(self, logits)
+
+    def _refuse(self, units: int) -> None:
+        if self.length + units > self.capacity:
+            raise ValueError(f"{units:,} units do not fit: there is room for {self.capacity - self.length:,}")
 
     def hear(self, logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
         """See `mixing.ContextMixing.hear`."""

@@ -22,7 +22,6 @@ from octavo.errors import InputError
 from octavo.evaluation import reading_on
 from octavo.evaluation.arithmetic import decoded, encoded
 from octavo.generation.engine import fastest_decoder
-from octavo.ngram.mixing_counts import Mixer, MixingCounts
 from octavo.run.data import Paths, build_dataset
 from octavo.run.evaluate import on_cpu, refuse_other_text, whole_split
 from octavo.run.run import Run
@@ -85,7 +84,7 @@ def prove(run: Run, file: Path, text: Paths | None, console: Console, *, as_save
             remedy="a run with tokenizer=byte, char or bpe",
         )
     count = len(split.tokens)
-    mixer = None if as_saved else mixer_of(run, count)
+    mixer = None if as_saved else reading_on.mixer_of(run.model, count)
     if reads_on := mixer is not None:
         bits = reading_on.encoded(split.tokens, mixer, network_of(run.network(), console, count))
     else:
@@ -107,8 +106,8 @@ def decode(run: Run, file: Path, out: Path, console: Console) -> Proved:
     try:
         content = text_of(decoded_by(run, said, bits, console), said.documents, run.tokenizer)
     except ValueError:  # no bits are left
-        content = b""
-    if sha256(content) != said.text:
+        content = None
+    if content is None or sha256(content) != said.text:
         raise InputError(
             f"{file} does not decode to its text here: it is damaged, or predictions differ in their last bits.",
             remedy="decode on the machine that wrote it, with as many threads",
@@ -119,7 +118,7 @@ def decode(run: Run, file: Path, out: Path, console: Console) -> Proved:
 
 def decoded_by(run: Run, said: Proof, bits: bytes, console: Console) -> np.ndarray:
     """The tokens (N,) of a proof."""
-    mixer = mixer_of(run, said.tokens) if said.reads_on else None
+    mixer = reading_on.mixer_of(run.model, said.tokens) if said.reads_on else None
     if mixer is None:
         return decoded(bits, said.tokens, reader(run, console, said.tokens))
     return reading_on.decoded(bits, said.tokens, mixer, network_of(run.network(), console, said.tokens))
@@ -154,14 +153,6 @@ def judged(run: Run, text: Paths | None, console: Console) -> Split:
     return dataset.validation
 
 
-def mixer_of(run: Run, count: int) -> Mixer | None:
-    """A copy of the context mixer of a model, which may read so many tokens on; None where it has none."""
-    counts = getattr(run.model, "counts", None)
-    if not isinstance(counts, MixingCounts) or not counts.has_text:
-        return None
-    return counts.tables.copy(more=count * int(counts.lengths.max()))
-
-
 def network_of(run: Run, console: Console, count: int) -> Callable[[int], np.ndarray]:
     """Gives logits (V,) after each of `count` tokens, the same whoever asks."""
     on_cpu(run.config)
@@ -178,7 +169,7 @@ def network_of(run: Run, console: Console, count: int) -> Callable[[int], np.nda
 
 
 def reader(run: Run, console: Console, count: int) -> Callable[[int | None], np.ndarray]:
-    """The same; before the first token all are alike."""
+    """Gives logits (V,) after each of `count` tokens, and before the first, where all are alike."""
     network, size = network_of(run, console, count), run.tokenizer.vocab_size
     return lambda before: np.zeros(size, np.float32) if before is None else network(before)
 

@@ -104,8 +104,9 @@ def test_a_walk_is_what_reading_is(codes: Codes, kind: type[ContextMixing] | typ
     np.testing.assert_allclose(walking.read(tokens), reading.read(tokens), rtol=1e-6)
 
 
-def test_a_walk_without_room_is_refused() -> None:
-    mixer = ContextMixing(Codes.of_bytes(), capacity=2)
+@pytest.mark.parametrize("kind", [ContextMixing, SlowMixing])
+def test_a_walk_without_room_is_refused(kind: type[ContextMixing] | type[SlowMixing]) -> None:
+    mixer = kind(Codes.of_bytes(), capacity=2)
     for token in (65, 66):
         walk = mixer.walk()
         while walk.p is not None:

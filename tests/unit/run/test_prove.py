@@ -97,6 +97,10 @@ def test_a_damaged_file_and_another_model_are_refused(run: Run, tmp_path: Path) 
         )
         with pytest.raises(InputError, match="does not decode"):
             decode(run, file, tmp_path / "text", QUIET)
+    empty = whole.replace(sha256(text.read_bytes()).encode(), sha256(b"").encode(), 1)
+    file.write_bytes(empty.replace(f'"tokens": {counted(whole)}'.encode(), b'"tokens": 9999', 1))
+    with pytest.raises(InputError, match="does not decode"):
+        decode(run, file, tmp_path / "text", QUIET)
     file.write_bytes(whole.replace(b'"model": "', b'"model": "0', 1))
     with pytest.raises(InputError, match="another model"):
         decode(run, file, tmp_path / "text", QUIET)
