@@ -195,12 +195,13 @@ def _mixing(taken: _Weights, options: Mapping[str, Any], head: Matrix) -> tuple[
     from octavo.generation.counts import Heard
     from octavo.ngram.codes import CODES, Codes, refuse_codes
     from octavo.ngram.mixing import FEWEST, ContextMixing, ngrams_beside
-    from octavo.ngram.slow_mixing import WEIGHTS
+    from octavo.ngram.slow_mixing import WEIGHTS, refuse_mixer
 
     size = len(head.weight)
     tokens = _text(taken, fewest=FEWEST, vocab_size=size)
     saved = [taken.unchecked(f"counts.{name}") for name in CODES]
     refuse_codes(*saved, vocab_size=size)
+    refuse_mixer(taken.unchecked("counts.mixer_version"))
     weights = taken.take("counts.weights", WEIGHTS)
 
     @cache

@@ -190,7 +190,11 @@ def mixed() -> Iterator[tuple[str, np.ndarray]]:
     codes = Codes.of_bytes()
     mixer = context_mixing(codes, capacity=1300)
     units = np.frombuffer(
-        b"The cat sat. A second cat, which had heard of the first one, sat, too.\n" * 5, np.uint8
+        b"".join(
+            b"  When(cat%d, [sat(%d, 1)]):\n\ta second cat, %d which had heard of it, sat.\n" % (n, n * 77, n)
+            for n in range(5)
+        ),
+        np.uint8,
     ).astype(np.int32)
     logits = drawn(len(units), codes.size).numpy()
     yield "mixing, reading", mixer.read(units)

@@ -3,7 +3,9 @@
 // A text is a sequence of units of 8 bits. Each bit is predicted by what followed each of some contexts: the last units,
 // the word and the words before it, how long ago it stood last, what it did in this part of the text, units further back,
 // what followed such units or such a part of a word lately, what stands between words and how these begin, the last
-// bracket or quotation mark, the line's column, its first word and what stands above, the longest match. Of each context
+// bracket or quotation mark, what stands before an open bracket, the line's column, its first word, that of the line
+// above and of the last one with less indent, what stands above and beside in the line above, the longest match, and
+// where one that was lost goes on. Of each context
 // a line of the processor's cache keeps a short history of every bit of half a unit; what such histories came to is
 // counted, and is an input twice where all bits of the history agreed. All predictions, and a network's where one is
 // heard, are mixed in the logistic domain by several sets of weights, each chosen by a small context, and their mixtures
@@ -23,7 +25,7 @@
 enum {
     ORDERS = 8,       // the first contexts: of the last 0 to 6 and of 8 units
     FOUR = 4, SPELT = 8,  // that of the last four, that of the word
-    CONTEXTS = 48,
+    CONTEXTS = 50,
     MATCHES = 2,
     DIRECT = 4,       // contexts whose bits are counted one by one: the last 1 to 4 units
     SIDES = CONTEXTS, // of the inputs: two of each match, one of each direct count, a constant
@@ -42,6 +44,9 @@ enum {
     STEPS = 32,       // of secondary estimation, half a logit each
     ESTIMATES = 3,
     LONGEST = 64,     // of a match
+    STRAYED = 16,     // units that differ before a trail is lost
+    NESTED = 32,      // brackets in brackets, and none
+    INDENTS = 32,     // that are told apart
     LENGTHS = 24,     // kinds of lengths
     WINDOW = 256,     // units before a position that its prediction depends on
     FORGETS = 1000,   // bits after which a count of histories forgets
@@ -71,6 +76,8 @@ typedef struct { Count of[16]; } Direct;  // of each bit of half a unit; less HA
 typedef struct { uint8_t check[WAYS], history[WAYS][15]; } Line;
 typedef struct { uint32_t word; int32_t end; } Seen;  // a whole word, and where it ended last
 
+typedef struct { uint32_t word; uint8_t unit, commas; } Bracket;  // an open one: the word before it, commas since
+
 // Where a text stands: what the contexts of its next unit are made of.
 typedef struct {
     const uint8_t *text;
@@ -84,6 +91,14 @@ typedef struct {
     uint32_t *follows;       // the word that followed each word last
     int column, indent, first, letters;
     int length, mark;        // units of the line before; the last bracket or quotation mark, 0 after the second of two
+    Bracket brackets[NESTED];  // that are open, from the second on
+    int depth;               // the last of them
+    uint32_t headings[INDENTS];  // the first word of the last line with each indent; 0 after a line with less
+    uint32_t heading, parent;  // the first word of the line before, and of the last line with less indent than this one
+    int64_t beside;          // of the line above: where it goes on, signs standing beside signs
+    int same;                // units there that were the same, since one was not
+    int64_t trail;           // where the text goes on that this one follows; 0: nowhere
+    int strayed, agreed;     // units there that were others; those that were the same since
     int second;              // whether the next unit ends a symbol of two
 } Place;
 
@@ -109,7 +124,7 @@ typedef struct {
     Place place;                      // where the text ends
 } Model;
 
-enum { FIRST_OF_TWO = 0, LETTER = 1, CAPITAL = 2, SPACE = 4, LINE = 5, QUOTE = 9 };  // kinds that codes.py gives
+enum { FIRST_OF_TWO = 0, LETTER = 1, CAPITAL = 2, DIGIT = 3, SPACE = 4, LINE = 5, QUOTE = 9 };  // kinds that codes.py gives
 
 static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 static int bits_for(int64_t n, int least, int most) {
@@ -208,7 +223,7 @@ static void make_histories(Model *m) {
 
 static void arrive(Place *w, const uint8_t *text, int64_t begin, uint32_t *follows) {
     memset(w, 0, sizeof *w);
-    w->follows = follows, w->text = text, w->begin = w->end = w->line = begin, w->above = -1;
+    w->follows = follows, w->text = text, w->begin = w->end = w->line = w->beside = begin, w->above = -1;
 }
 
 // A model that has read nothing, in memory of `mixing_bytes`, all zeros; and its weights, all zeros too.
@@ -248,6 +263,47 @@ static inline uint32_t pair_of(const Place *w) { return (uint32_t)(w->last & 0xF
 static inline uint32_t part_of(const Place *w) { return (uint32_t)(hashed(w->word ? w->word : w->gap, 77) >> 20) % KEPT; }
 static inline uint32_t kept_at(uint32_t word) { return word >> 16; }
 
+// After a unit that is neither letter nor digit.
+static inline void nest(Place *w, int unit) {
+    Bracket *last = w->brackets + w->depth;
+    if (unit == '(' || unit == '[' || unit == '{') {
+        if (w->depth < NESTED - 1) w->depth++, last++;
+        *last = (Bracket){w->before[0], (uint8_t)unit, 0};
+    } else if (!w->depth) {
+        return;
+    } else if (unit == ')' || unit == ']' || unit == '}') {
+        w->depth--;
+    } else if (unit == ',' && last->commas < 255) {
+        last->commas++;
+    }
+}
+
+static inline uint32_t *heading_of(Place *w) { return w->headings + (w->indent < INDENTS ? w->indent : INDENTS - 1); }
+
+// Where the indent of a line is known.
+static inline void find_parent(Place *w) {
+    uint32_t *const own = heading_of(w), *end = w->headings + INDENTS;
+    memset(own + 1, 0, (char *)end - (char *)(own + 1));
+    w->parent = 0;
+    for (uint32_t *at = own; at > w->headings && !w->parent;) w->parent = *--at;
+}
+
+// Beside a unit stands the same one of the line above; beside any other sign, what is neither letter nor digit, the next
+// sign there; beside any other letter or digit the next one, as long as no sign comes.
+static inline void align(const Model *m, Place *w, int unit, int kind) {
+    if (kind == LINE || w->above < 0) {
+        w->beside = w->line, w->same = 0;
+        return;
+    }
+    const int64_t end = w->line - 1;
+    const int is_same = w->beside < end && w->text[w->beside] == unit;
+    if (!is_same && kind > DIGIT)
+        while (w->beside < end && m->kind[w->text[w->beside]] <= DIGIT) w->beside++, w->same = 0;
+    if (w->beside == end) w->same = 0;
+    else if (w->text[w->beside] == unit) w->beside++, w->same++;
+    else w->beside += kind > DIGIT || m->kind[w->text[w->beside]] <= DIGIT, w->same = 0;
+}
+
 // Pass the unit at `end`; `into`: the model that keeps what it was and what stood before it, or 0.
 static inline void pass(const Model *m, Place *w, Model *into) {
     const int unit = w->text[w->end++], second = w->second;
@@ -268,21 +324,23 @@ static inline void pass(const Model *m, Place *w, Model *into) {
         w->word = (uint32_t)(hashed(w->word, m->fold[unit]) >> 16) | 1, w->letters++;
     } else {
         if (w->word) {
-            if (!w->opening) w->opening = w->word;
+            if (!w->opening) w->opening = *heading_of(w) = w->word;
             *followed(w) = w->word;
             w->before[2] = w->before[1], w->before[1] = w->before[0], w->before[0] = w->word;
             w->word = 0, w->gap = 0, w->letters = 0;
         }
         w->gap = (uint32_t)(hashed(w->gap, (uint64_t)unit) >> 16);
     }
+    if (kind > DIGIT) nest(w, unit);
+    align(m, w, unit, kind);
     if (kind == LINE) {
         w->length = (int)(w->end - w->line), w->above = w->line, w->line = w->end;
-        w->opening = 0, w->column = w->indent = w->first = 0;
+        w->heading = w->opening, w->opening = 0, w->column = w->indent = w->first = 0;
     } else {
         w->column++;
         if (!w->first) {
             if (kind == SPACE) w->indent++;
-            else w->first = unit;
+            else w->first = unit, find_parent(w);
         }
     }
 }
@@ -377,6 +435,13 @@ static void look(const Model *m, const Place *w, Next *n) {
     const uint64_t this_part = is_own ? 1 + (uint64_t)(w->end >> NEAR) : 0;
     const int form = (w->letters < 6 ? w->letters : 6) << 2 | is_whole << 1 | ((w->kinds & 15) == CAPITAL);
     const uint64_t part = m->parts[part_of(w)], after_two = m->pairs[pair_of(w)] & 0xFFFFFF;
+    const uint64_t beside = w->above < 0 ? 0 : w->text[w->beside] + 1;
+    const uint64_t after_it = w->above < 0 || w->beside + 1 == w->line ? 0 : w->text[w->beside + 1] + 1;
+    const int leads = n->length[0] >= MATCH_LEAST[0] && (!w->trail || (w->strayed && n->length[0] > w->agreed));
+    const uint64_t led = leads ? (uint64_t)n->expected : w->trail ? w->text[w->trail] + 1 : 0;
+    const int strayed = leads ? 0 : w->strayed, agreed = leads ? n->length[0] : w->agreed;
+    const uint64_t trust = (uint64_t)((strayed < 8 ? strayed : 8) << 4 | (agreed < 15 ? agreed : 15));
+    const Bracket *in = w->brackets + w->depth;
     uint64_t *h = n->hashes[0];
     for (int order = 0; order < 7; order++) *h++ = hashed(order + 1, last & ((1ull << 8 * order) - 1));
     *h++ = hashed(9, last);
@@ -384,9 +449,7 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(here, hashed(22, w->before[0]));
     *h++ = hashed(here, hashed(23, w->before[1]));
     *h++ = hashed(here, hashed(24, (uint64_t)w->before[0] << 32 | w->before[1]));
-    *h++ = hashed(31, (uint64_t)(w->after[one] & 0xFFFF) << 8 | one);
     *h++ = hashed(32, (uint64_t)(w->after[one] & 0xFFFFFF) << 8 | one);
-    *h++ = hashed(40, (uint64_t)up << 8 | one);
     *h++ = hashed(41, (uint64_t)(w->indent << 16 | w->first << 8) << 32 | one << 32 | w->word);
     *h++ = hashed(42, (uint64_t)column << 16 | (uint64_t)up);
     *h++ = hashed(43, (uint64_t)column << 8 | one);
@@ -407,9 +470,7 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(hashed(87, w->kinds & 0xFFF), (uint64_t)w->before[0] << 32 | w->word);
     *h++ = hashed(hashed(88, w->begins & 0xFFFF), last & 0xFFFF);
     *h++ = hashed(hashed(89, w->gap), (uint64_t)w->before[0] << 8 | one);
-    *h++ = hashed(hashed(90, *followed(w)), last & 0xFFFF);
     *h++ = hashed(hashed(92, (uint64_t)w->indent << 8 | (uint64_t)w->first), last & 0xFFFF);
-    *h++ = hashed(93, last & 0xFFFFFF00);
     *h++ = hashed(hashed(120, part), (uint64_t)form);
     *h++ = hashed(hashed(121, part & 0xFF), (uint64_t)form << 8 | one);
     *h++ = hashed(hashed(122, part & 0xFF), last & 0xFFFF);
@@ -420,6 +481,12 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(hashed(127, (uint64_t)w->mark << 8 | one), (uint64_t)is_whole);
     *h++ = hashed(hashed(128, after_two), one);
     *h++ = hashed(hashed(129, (uint64_t)column), (uint64_t)w->length);
+    *h++ = hashed(hashed(130, beside << 9 | after_it), (uint64_t)(w->same < 15 ? w->same : 15) << 8 | one);
+    *h++ = hashed(hashed(131, led << 8 | trust), beside);
+    *h++ = hashed(hashed(132, beside << 9 | after_it), here);
+    *h++ = hashed(hashed(133, led << 8 | trust), last & 0xFFFF);
+    *h++ = hashed(hashed(134, (uint64_t)in->word << 16 | (uint64_t)in->commas << 8 | in->unit), one);
+    *h++ = hashed(hashed(135, (uint64_t)w->parent << 32 | w->heading), ((uint64_t)w->indent << 8 | (uint64_t)w->first) << 8 | one);
     fetch(m, n->hashes[0]);
     n->last = last, n->one = (int)one, n->column = column;
     n->kinds = (int)(w->kinds & 0xFFF), n->in_word = w->word != 0, n->form = form;
@@ -625,9 +692,29 @@ static inline void fetch_ahead(const Model *m, const Place *ahead, Next *n, int 
     }
 }
 
+// The longest match leads where no trail does, or one that strayed and agreed with less since.
+static inline void take_trail(const Model *m, Place *w, int64_t at) {
+    if (at == w->trail || (w->trail && !w->strayed)) return;
+    const uint8_t *known = text_of(m);
+    const int length = alike(known + at, known + w->end, shorter(w->end, at));
+    if (length >= MATCH_LEAST[0] && length > w->agreed) w->trail = at, w->strayed = 0, w->agreed = length;
+}
+
+static inline void follow(const Model *m, Place *w, int unit) {
+    if (!w->trail) return;
+    if (text_of(m)[w->trail++] == unit) w->agreed++;
+    else w->strayed++, w->agreed = 0;
+    if (w->strayed > STRAYED) w->trail = w->strayed = w->agreed = 0;
+}
+
 static inline void append(Model *m, Place *w, int unit) {
-    for (int k = 0; k < MATCHES; k++)
-        if (w->end - w->begin >= MATCH_LEAST[k]) *head_of(m, w->last, w->earlier, k) = (int32_t)w->end;
+    for (int k = 0; k < MATCHES; k++) {
+        if (w->end - w->begin < MATCH_LEAST[k]) continue;
+        int32_t *head = head_of(m, w->last, w->earlier, k);
+        if (!k) take_trail(m, w, *head);
+        *head = (int32_t)w->end;
+    }
+    follow(m, w, unit);
     text_of(m)[m->length++] = (uint8_t)unit;
     pass(m, w, m);
 }

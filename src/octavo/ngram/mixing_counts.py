@@ -51,7 +51,7 @@ from octavo.ngram.mixture import (
     to_mix,
 )
 from octavo.ngram.recent import MOST_RECENT, Texts, is_apart
-from octavo.ngram.slow_mixing import WEIGHTS, SlowMixing
+from octavo.ngram.slow_mixing import MIXER, WEIGHTS, SlowMixing, refuse_mixer
 
 MOST_WITHOUT_KERNEL = 50_000
 """Tokens that are read where there is no C compiler; a kilobyte takes a second."""
@@ -81,6 +81,7 @@ class MixingCounts(CountedText):
     kinds: Tensor
     folds: Tensor
     weights: Tensor
+    mixer_version: Tensor
 
     def __init__(self, *, vocab_size: int, recent: int = 0, most: int | None = None) -> None:
         super().__init__(near=WINDOW, before=max(WINDOW, recent), vocab_size=vocab_size)
@@ -90,6 +91,7 @@ class MixingCounts(CountedText):
         for name, size in sizes.items():
             self.register_buffer(name, torch.zeros(size, dtype=torch.uint8))
         self.register_buffer("weights", torch.zeros(WEIGHTS))
+        self.register_buffer("mixer_version", torch.tensor(MIXER, dtype=torch.uint8))
         self.read_on: tuple[bytes, Any, Any] = (b"", None, None)
         self._before: Mixer | None = None  # what was read before the network is heard
         self._heard = 0  # tokens at the end of the text
@@ -310,6 +312,7 @@ class MixingCounts(CountedText):
             if not mine:
                 self._count(self.tokens)
         if (own := weights.get(f"{prefix}weights")) is not None:
+            refuse_saved(prefix, refuse_mixer, weights.get(f"{prefix}mixer_version"))
             if own.shape != self.weights.shape or not bool(own.isfinite().all()):
                 raise RuntimeError(f"{prefix}weights must be {WEIGHTS:,} finite numbers")
             self.is_stale = False

@@ -12,16 +12,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from octavo.ngram.codes import CODE, FIRST_OF_TWO, LINE, LOWER, QUOTE, SPACE, UPPER, Codes
+from octavo.ngram.codes import CODE, DIGIT, FIRST_OF_TWO, LINE, LOWER, QUOTE, SPACE, UPPER, Codes
 
-ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 48, 2, 4, 32, 3
+ORDERS, FOUR, SPELT, CONTEXTS, MATCHES, DIRECT, STEPS, ESTIMATES = 8, 4, 8, 50, 2, 4, 32, 3
 CONSTANT = CONTEXTS + 2 * MATCHES + DIRECT
 AGREED = CONSTANT + 1
 HEARD, INPUTS = AGREED + CONTEXTS, 112
 SHARED, FINALS = 2048, 3
 ROWS = (256, 256, 2048, 144, 257 * 8, 256, 256, 256, SHARED, SHARED, SHARED)
 FIRST_ROW, SETS, SETS_PADDED = np.concatenate(([0], np.cumsum(ROWS[:-1]))), len(ROWS), 16
-LONGEST, WINDOW, FORGETS, DIRECT_FORGETS, WAYS = 64, 256, 1000, 250, 4
+LONGEST, STRAYED, WINDOW, FORGETS, DIRECT_FORGETS, WAYS = 64, 16, 256, 1000, 250, 4
+NESTED = INDENTS = 32
 STRETCHED, FOLLOWS, KEPT, NEAR = 4096, 1024, 1 << 16, 10
 LENGTH_KINDS = (*range(16), 16, 20, 24, 28, 32, 40, 48, 64)
 MATCH_LEAST, MOST_COUNTED = (12, 5), (41, 24, 12, 7, 5, 5)
@@ -37,9 +38,19 @@ CERTAINTY, FIRST_WEIGHT, FIRST_HEARD, BIAS, LARGEST, LEAST, MOST_HEARD = (
     10,
 )
 WEIGHTS = sum(ROWS) * INPUTS + FINALS * 256 * SETS_PADDED
+MIXER = 2
+"""Which mixer saved weights are of: one more with each change of what they weigh."""
 UNLIKELY = -10
 WORD, PART = (1 << 64) - 1, (1 << 32) - 1
 ONES = (1 << 22) - 1
+
+
+def refuse_mixer(version: np.ndarray) -> None:
+    """Raise ValueError for weights of another mixer, which weigh something else."""
+    if version.shape != () or version.dtype != np.uint8 or int(version) != MIXER:
+        raise ValueError(
+            f"mixer_version must be {MIXER}: the run was made with another context mixer; train it anew"
+        )
 
 
 def hashed(a: int, b: int) -> int:
@@ -138,6 +149,15 @@ class Place:
     first: int = 0
     length: int = 0
     mark: int = 0
+    brackets: tuple[tuple[int, int, int], ...] = ((0, 0, 0),)
+    headings: tuple[int, ...] = (0,) * INDENTS
+    heading: int = 0
+    parent: int = 0
+    beside: int = 0
+    same: int = 0
+    trail: int = 0
+    strayed: int = 0
+    agreed: int = 0
     second: bool = False
 
     @property
@@ -182,18 +202,70 @@ class Place:
             now.letters += 1
         else:
             if self.word:
-                now.opening = self.opening or self.word
+                if not self.opening:
+                    now.opening, now.headings = self.word, self._headed(self.word)
                 self.follows[self.before[0] % FOLLOWS] = self.word
                 now.before, now.word, now.gap, now.letters = (self.word, *self.before[:2]), 0, 0, 0
             now.gap = hashed(now.gap, unit) >> 16 & PART
+        if kind > DIGIT:
+            now.brackets = self._nested(unit, now.before[0])
+        now.beside, now.same = self._aligned(unit, kind, codes)
         if kind == LINE:
             now.above, now.line, now.column, now.indent, now.first = self.line, len(self.text), 0, 0, 0
-            now.opening, now.length = 0, now.line - self.line
+            now.heading, now.opening, now.length = now.opening, 0, now.line - self.line
         else:
             now.column += 1
             if not self.first:
-                now.indent, now.first = (self.indent + 1, 0) if kind == SPACE else (self.indent, unit)
+                if kind == SPACE:
+                    now.indent += 1
+                else:
+                    deep = min(self.indent, INDENTS - 1)
+                    now.first, now.headings = unit, now.headings[: deep + 1] + (0,) * (INDENTS - 1 - deep)
+                    now.parent = next(filter(None, reversed(now.headings[:deep])), 0)
         return now
+
+    def _headed(self, word: int) -> tuple[int, ...]:
+        """`headings` after a line's first word."""
+        deep = min(self.indent, INDENTS - 1)
+        return (*self.headings[:deep], word, *self.headings[deep + 1 :])
+
+    def _nested(self, unit: int, before: int) -> tuple[tuple[int, int, int], ...]:
+        """`brackets` after a unit that is neither letter nor digit, and a word."""
+        brackets, (word, kind, commas) = self.brackets, self.brackets[-1]
+        if unit in b"([{":
+            return (*brackets[: NESTED - 1], (before, unit, 0))
+        if len(brackets) == 1:
+            return brackets
+        if unit in b")]}":
+            return brackets[:-1]
+        return (*brackets[:-1], (word, kind, min(commas + (unit == ord(",")), 255)))
+
+    def _aligned(self, unit: int, kind: int, codes: Codes) -> tuple[int, int]:
+        """`beside` and `same` after a unit."""
+        if kind == LINE or self.above < 0:
+            return self.line, 0
+        text, at, end, same = self.text, self.beside, self.line - 1, self.same
+        is_same = at < end and text[at] == unit
+        while not is_same and kind > DIGIT and at < end and codes.kinds[text[at]] <= DIGIT:
+            at, same = at + 1, 0
+        if at == end:
+            return at, 0
+        if text[at] == unit:
+            return at + 1, same + 1
+        return at + int(kind > DIGIT or codes.kinds[text[at]] <= DIGIT), 0
+
+    def following(self, unit: int, known: bytearray, match: tuple[int, int]) -> Place:
+        """This place, past a unit on its trail in what is known; `match`: where the longest goes on, its length."""
+        trail, strayed, agreed = self.trail, self.strayed, self.agreed
+        at, length = match
+        if length >= MATCH_LEAST[0] and at != trail and (not trail or strayed) and length > agreed:
+            trail, strayed, agreed = at, 0, length
+        if trail:
+            strayed, agreed = (strayed, agreed + 1) if known[trail] == unit else (strayed + 1, 0)
+            trail += 1
+        if strayed > STRAYED:
+            trail = strayed = agreed = 0
+        return replace(self, trail=trail, strayed=strayed, agreed=agreed)
 
 
 @dataclass
@@ -290,12 +362,18 @@ class SlowMixing:
         return nats
 
     def _append(self, unit: int) -> None:
+        match = 0, 0
         for which, least in enumerate(MATCH_LEAST):
             if self.length >= least:
-                self.heads[which, self._head(self.place, which)] = self.length
+                head = self._head(self.place, which)
+                if not which:
+                    at = int(self.heads[which, head])
+                    match = at, _alike(self.text, at, self.text)
+                self.heads[which, head] = self.length
+        place = self.place.following(unit, self.text, match)
         self.text.append(unit)
         self.length += 1
-        self.place = self.place.passed(unit, self.codes, self.kept)
+        self.place = place.passed(unit, self.codes, self.kept)
 
     def walk(self, logits: np.ndarray | None = None) -> SlowWalk:
         """See `mixing.ContextMixing.walk`."""
@@ -402,6 +480,14 @@ class SlowMixing:
         ago = 1 + half_octave((0 if is_own else self.length) + len(w.text) - ended) if is_whole else 0
         this_part = 1 + (len(w.text) >> NEAR) if is_own else 0
         form = min(w.letters, 6) << 2 | is_whole << 1 | (w.kinds & 15 == UPPER)
+        beside = w.text[w.beside] + 1 if w.above >= 0 else 0
+        after_it = w.text[w.beside + 1] + 1 if w.above >= 0 and w.beside + 1 < w.line else 0
+        leads = length >= MATCH_LEAST[0] and (not w.trail or (w.strayed > 0 and length > w.agreed))
+        led, strayed, agreed = (expected, 0, length) if leads else (0, w.strayed, w.agreed)
+        if w.trail and not leads:
+            led = w.text[w.trail] + 1
+        trust = min(strayed, 8) << 4 | min(agreed, 15)
+        bracketed, bracket, commas = w.brackets[-1]
         part, after_two = self.kept.parts.get(w.part, 0), self.kept.pairs.get(w.pair, 0) & 0xFFFFFF
         hashes = [hashed(order + 1, last & ((1 << 8 * order) - 1)) for order in range(7)]
         hashes += [
@@ -410,9 +496,7 @@ class SlowMixing:
             hashed(here, hashed(22, before)),
             hashed(here, hashed(23, earlier)),
             hashed(here, hashed(24, before << 32 | earlier)),
-            hashed(31, (w.after[one] & 0xFFFF) << 8 | one),
             hashed(32, (w.after[one] & 0xFFFFFF) << 8 | one),
-            hashed(40, up << 8 | one),
             hashed(41, (w.indent << 16 | w.first << 8) << 32 & WORD | one << 32 | w.word),
             hashed(42, column << 16 | up),
             hashed(43, column << 8 | one),
@@ -433,9 +517,7 @@ class SlowMixing:
             hashed(hashed(87, w.kinds & 0xFFF), before << 32 | w.word),
             hashed(hashed(88, w.begins & 0xFFFF), last & 0xFFFF),
             hashed(hashed(89, w.gap), before << 8 | one),
-            hashed(hashed(90, w.follows[before % FOLLOWS]), last & 0xFFFF),
             hashed(hashed(92, w.indent << 8 | w.first), last & 0xFFFF),
-            hashed(93, last & 0xFFFFFF00),
             hashed(hashed(120, part), form),
             hashed(hashed(121, part & 0xFF), form << 8 | one),
             hashed(hashed(122, part & 0xFF), last & 0xFFFF),
@@ -446,6 +528,12 @@ class SlowMixing:
             hashed(hashed(127, w.mark << 8 | one), int(is_whole)),
             hashed(hashed(128, after_two), one),
             hashed(hashed(129, column), w.length),
+            hashed(hashed(130, beside << 9 | after_it), min(w.same, 15) << 8 | one),
+            hashed(hashed(131, led << 8 | trust), beside),
+            hashed(hashed(132, beside << 9 | after_it), here),
+            hashed(hashed(133, led << 8 | trust), last & 0xFFFF),
+            hashed(hashed(134, bracketed << 16 | commas << 8 | bracket), one),
+            hashed(hashed(135, w.parent << 32 | w.heading), (w.indent << 8 | w.first) << 8 | one),
         ]
         chosen = (one, w.kinds & 0xFFF, int(w.word > 0), expected, column, form)
         return Next(hashes, matches, last, chosen)

@@ -153,6 +153,7 @@ ASTRAY: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
     "folds of 16 bits": ("folds", lambda each: each.astype(np.uint16)),
     "weights that are none": ("weights", lambda each: each * np.float32("nan")),
     "fewer weights": ("weights", lambda each: each[:7]),
+    "weights of another mixer": ("mixer_version", lambda each: np.array(each - 1, np.uint8)),
     "a gate of another size": ("recent.into", lambda each: each[:3]),
     "a gate that is none": ("recent.onto", lambda each: each * np.float32("inf")),
     "another gate": ("out.weight", lambda each: each[:2]),
@@ -165,7 +166,7 @@ TAKEN = ("a gate that is none",)
     ("kind", "what"),
     [
         (kind, what)
-        for kind, others in (("mixing", {"out.weight"}), ("kneser-ney", {*CODES, "weights"}))
+        for kind, others in (("mixing", {"out.weight"}), ("kneser-ney", {*CODES, "weights", "mixer_version"}))
         for what, (name, _) in ASTRAY.items()
         if name not in others
     ],

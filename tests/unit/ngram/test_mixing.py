@@ -24,6 +24,16 @@ PROSE = (
     '  A third cat: "I sit where the first cat sat!"\n\tNaïve cats sat in 1999.\n'
 )
 TEXT = np.frombuffer((PROSE * 3).encode(), np.uint8)
+LOG = "".join(
+    f'10.0.{n % 3}.{n * 7 % 11} - [17/May:10:0{n % 10}] "GET /item/{n * 37} HTTP" 200 {n * n}\n'
+    for n in range(8)
+)
+CODE = "".join(
+    f"def call_{n}(first, [second, {{third}}], size={n}):\n    if first(second, third[{n}]):\n"
+    f"        for each in range({n}):\n            do(each,\n               {n}, (((1)))\n\n    done = {n}}})\n"
+    for n in range(4)
+)
+DEEP = "".join(" " * n + "([{"[n % 3] * n + f"a, {n},\n" for n in range(0, 40, 3)) + ")" * 50 + "\n"
 
 
 def codes_of(texts: Sequence[str], counts: Sequence[int]) -> Codes:
@@ -48,11 +58,17 @@ def something_beside(random: np.random.Generator, shape: tuple[int, int]) -> Bes
     return Beside(kept, ((1 - kept[:, None]) * some / some.sum(axis=1, keepdims=True)).astype(np.float32))
 
 
-def test_the_kernel_is_its_twin_while_it_reads() -> None:
-    kernel, twin = (kind(Codes.of_bytes(), capacity=1000) for kind in (ContextMixing, SlowMixing))
-    own, others = kernel.read(TEXT), twin.read(TEXT)
+@pytest.mark.parametrize("text", [PROSE * 3, LOG, CODE, DEEP], ids=["prose", "log", "code", "deep"])
+def test_the_kernel_is_its_twin_while_it_reads(text: str) -> None:
+    units = np.frombuffer(text.encode(), np.uint8)
+    kernel, twin = (kind(Codes.of_bytes(), capacity=len(units)) for kind in (ContextMixing, SlowMixing))
+    own, others = kernel.read(units), twin.read(units)
     assert np.abs(own - others).max() < 0.02  # a logit of a table may be the one beside it
     assert own.mean() == pytest.approx(others.mean(), abs=1e-3)
+
+
+def test_what_was_read_twice_is_known() -> None:
+    own = ContextMixing(Codes.of_bytes(), capacity=len(TEXT)).read(TEXT)
     assert own[-len(TEXT) // 3 :].mean() < 0.2 * own[: len(TEXT) // 3].mean(), "the third time it is known"
 
 

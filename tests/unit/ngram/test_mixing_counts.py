@@ -273,12 +273,22 @@ def test_another_text_is_another_mixer() -> None:
         ("tokens", torch.full((40,), V, dtype=torch.int32)),
         ("weights", torch.full((WEIGHTS,), torch.nan)),
         ("weights", torch.zeros(5)),
+        ("mixer_version", torch.tensor(1, dtype=torch.uint8)),
+        ("mixer_version", torch.tensor(2)),
     ],
 )
 def test_a_checkpoint_that_would_lead_the_kernel_astray_is_refused(name: str, value: torch.Tensor) -> None:
     counts = counts_of()
     with pytest.raises(RuntimeError, match=name):
         counts.load_state_dict(counts.state_dict() | {name: value})
+
+
+def test_a_checkpoint_of_a_mixer_that_had_no_version_is_refused() -> None:
+    counts = counts_of()
+    saved = counts.state_dict()
+    del saved["mixer_version"]
+    with pytest.raises(RuntimeError, match="another context mixer"):
+        counts.load_state_dict(saved)
 
 
 def test_texts_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
