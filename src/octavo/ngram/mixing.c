@@ -76,6 +76,9 @@ typedef struct { Count of[16]; } Direct;  // of each bit of half a unit; less HA
 typedef struct { uint8_t check[WAYS], history[WAYS][15]; } Line;
 typedef struct { uint32_t word; int32_t end; } Seen;  // a whole word, and where it ended last
 
+// Where a line before goes on beside this one, signs standing beside signs, −1: nowhere; and how many units there were the
+// same, since one was not.
+typedef struct { int64_t at; int same; } Beside;
 typedef struct { uint32_t word; uint8_t unit, commas; } Bracket;  // an open one: the word before it, commas since
 
 // Where a text stands: what the contexts of its next unit are made of.
@@ -86,7 +89,7 @@ typedef struct {
     uint32_t word, before[3], gap;  // hashes: of the word that stands here, of those before it, of what follows the last
     uint32_t opening;        // of the line's first word
     uint32_t shape, begins;  // the last units that are no letters, and those that words began with
-    uint32_t kinds, after[256];     // the last units that followed each unit
+    uint32_t kinds;          // of the last units
     int64_t line, above;     // where this line and the one before it begin; −1: nowhere
     uint32_t *follows;       // the word that followed each word last
     int column, indent, first, letters;
@@ -95,8 +98,8 @@ typedef struct {
     int depth;               // the last of them
     uint32_t headings[INDENTS];  // the first word of the last line with each indent; 0 after a line with less
     uint32_t heading, parent;  // the first word of the line before, and of the last line with less indent than this one
-    int64_t beside;          // of the line above: where it goes on, signs standing beside signs
-    int same;                // units there that were the same, since one was not
+    Beside beside, like;     // in the line above; in the last one with the same first field, of what was read alone
+    int in_fields;           // whether the first field of the line is over
     int64_t trail;           // where the text goes on that this one follows; 0: nowhere
     int strayed, agreed;     // units there that were others; those that were the same since
     int second;              // whether the next unit ends a symbol of two
@@ -121,6 +124,7 @@ typedef struct {
     uint32_t pairs[KEPT];             // the last units that followed each two units
     uint16_t parts[KEPT];             // and each part of a word, or of what stands between words
     Seen words[KEPT];
+    int32_t like[KEPT];               // where a line with such a first field went on last
     Place place;                      // where the text ends
 } Model;
 
@@ -223,7 +227,7 @@ static void make_histories(Model *m) {
 
 static void arrive(Place *w, const uint8_t *text, int64_t begin, uint32_t *follows) {
     memset(w, 0, sizeof *w);
-    w->follows = follows, w->text = text, w->begin = w->end = w->line = w->beside = begin, w->above = -1;
+    w->follows = follows, w->text = text, w->begin = w->end = w->line = begin, w->above = w->beside.at = w->like.at = -1;
 }
 
 // A model that has read nothing, in memory of `mixing_bytes`, all zeros; and its weights, all zeros too.
@@ -288,20 +292,30 @@ static inline void find_parent(Place *w) {
     for (uint32_t *at = own; at > w->headings && !w->parent;) w->parent = *--at;
 }
 
-// Beside a unit stands the same one of the line above; beside any other sign, what is neither letter nor digit, the next
+// Beside a unit stands the same one of a line before; beside any other sign, what is neither letter nor digit, the next
 // sign there; beside any other letter or digit the next one, as long as no sign comes.
-static inline void align(const Model *m, Place *w, int unit, int kind) {
-    if (kind == LINE || w->above < 0) {
-        w->beside = w->line, w->same = 0;
-        return;
-    }
-    const int64_t end = w->line - 1;
-    const int is_same = w->beside < end && w->text[w->beside] == unit;
-    if (!is_same && kind > DIGIT)
-        while (w->beside < end && m->kind[w->text[w->beside]] <= DIGIT) w->beside++, w->same = 0;
-    if (w->beside == end) w->same = 0;
-    else if (w->text[w->beside] == unit) w->beside++, w->same++;
-    else w->beside += kind > DIGIT || m->kind[w->text[w->beside]] <= DIGIT, w->same = 0;
+static inline int kind_at(const Model *m, const Place *w, int64_t at) {
+    return at < w->line - 1 ? m->kind[w->text[at]] : LINE;
+}
+static inline void align(const Model *m, const Place *w, Beside *b, int unit, int kind) {
+    if (b->at < 0) return;
+    int there = kind_at(m, w, b->at);
+    if (kind > DIGIT && w->text[b->at] != unit)
+        while (there <= DIGIT) there = kind_at(m, w, ++b->at), b->same = 0;
+    if (there == LINE) b->same = 0;
+    else if (w->text[b->at] == unit) b->at++, b->same++;
+    else b->at += kind > DIGIT || there <= DIGIT, b->same = 0;
+}
+
+// The first field of a line is over.
+static inline void find_like(Place *w, Model *into) {
+    w->in_fields = 1;
+    if (!into) return;
+    uint64_t field = 0;
+    for (int64_t i = w->line; i < w->end; i++) field = hashed(field, w->text[i]);
+    int32_t *kept = into->like + (field >> 48);
+    w->like = (Beside){*kept ? *kept : -1, 0};
+    *kept = (int32_t)w->end;
 }
 
 // Pass the unit at `end`; `into`: the model that keeps what it was and what stood before it, or 0.
@@ -315,7 +329,6 @@ static inline void pass(const Model *m, Place *w, Model *into) {
         if (w->word && kind > CAPITAL) into->words[kept_at(w->word)] = (Seen){w->word, (int32_t)w->end};
     }
     if (kind >= QUOTE && unit != '\'') w->mark = w->mark == unit ? 0 : unit;
-    w->after[w->last & 255] = w->after[w->last & 255] << 8 | (uint32_t)unit;
     w->earlier = w->earlier << 8 | w->last >> 56, w->last = w->last << 8 | (uint64_t)unit;
     if (kind > CAPITAL && !(kind == SPACE && (w->kinds & 15) == SPACE)) w->shape = w->shape << 8 | (uint32_t)unit;
     w->kinds = w->kinds << 4 | (uint32_t)kind;
@@ -332,8 +345,10 @@ static inline void pass(const Model *m, Place *w, Model *into) {
         w->gap = (uint32_t)(hashed(w->gap, (uint64_t)unit) >> 16);
     }
     if (kind > DIGIT) nest(w, unit);
-    align(m, w, unit, kind);
+    align(m, w, &w->beside, unit, kind), align(m, w, &w->like, unit, kind);
+    if (kind == SPACE && w->first && !w->in_fields) find_like(w, into);
     if (kind == LINE) {
+        w->beside = (Beside){w->line, 0}, w->like = (Beside){-1, 0}, w->in_fields = 0;
         w->length = (int)(w->end - w->line), w->above = w->line, w->line = w->end;
         w->heading = w->opening, w->opening = 0, w->column = w->indent = w->first = 0;
     } else {
@@ -435,8 +450,9 @@ static void look(const Model *m, const Place *w, Next *n) {
     const uint64_t this_part = is_own ? 1 + (uint64_t)(w->end >> NEAR) : 0;
     const int form = (w->letters < 6 ? w->letters : 6) << 2 | is_whole << 1 | ((w->kinds & 15) == CAPITAL);
     const uint64_t part = m->parts[part_of(w)], after_two = m->pairs[pair_of(w)] & 0xFFFFFF;
-    const uint64_t beside = w->above < 0 ? 0 : w->text[w->beside] + 1;
-    const uint64_t after_it = w->above < 0 || w->beside + 1 == w->line ? 0 : w->text[w->beside + 1] + 1;
+    const uint64_t beside = w->beside.at < 0 ? 0 : w->text[w->beside.at] + 1;
+    const uint64_t after_it = w->beside.at < 0 || w->beside.at + 1 == w->line ? 0 : w->text[w->beside.at + 1] + 1;
+    const uint64_t like = w->like.at < 0 ? 0 : w->text[w->like.at] + 1;
     const int leads = n->length[0] >= MATCH_LEAST[0] && (!w->trail || (w->strayed && n->length[0] > w->agreed));
     const uint64_t led = leads ? (uint64_t)n->expected : w->trail ? w->text[w->trail] + 1 : 0;
     const int strayed = leads ? 0 : w->strayed, agreed = leads ? n->length[0] : w->agreed;
@@ -449,7 +465,6 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(here, hashed(22, w->before[0]));
     *h++ = hashed(here, hashed(23, w->before[1]));
     *h++ = hashed(here, hashed(24, (uint64_t)w->before[0] << 32 | w->before[1]));
-    *h++ = hashed(32, (uint64_t)(w->after[one] & 0xFFFFFF) << 8 | one);
     *h++ = hashed(41, (uint64_t)(w->indent << 16 | w->first << 8) << 32 | one << 32 | w->word);
     *h++ = hashed(42, (uint64_t)column << 16 | (uint64_t)up);
     *h++ = hashed(43, (uint64_t)column << 8 | one);
@@ -481,9 +496,10 @@ static void look(const Model *m, const Place *w, Next *n) {
     *h++ = hashed(hashed(127, (uint64_t)w->mark << 8 | one), (uint64_t)is_whole);
     *h++ = hashed(hashed(128, after_two), one);
     *h++ = hashed(hashed(129, (uint64_t)column), (uint64_t)w->length);
-    *h++ = hashed(hashed(130, beside << 9 | after_it), (uint64_t)(w->same < 15 ? w->same : 15) << 8 | one);
+    *h++ = hashed(hashed(130, beside << 9 | after_it), (uint64_t)(w->beside.same < 15 ? w->beside.same : 15) << 8 | one);
     *h++ = hashed(hashed(131, led << 8 | trust), beside);
     *h++ = hashed(hashed(132, beside << 9 | after_it), here);
+    *h++ = hashed(hashed(136, like << 8 | (uint64_t)(w->like.same < 15 ? w->like.same : 15)), beside);
     *h++ = hashed(hashed(133, led << 8 | trust), last & 0xFFFF);
     *h++ = hashed(hashed(134, (uint64_t)in->word << 16 | (uint64_t)in->commas << 8 | in->unit), one);
     *h++ = hashed(hashed(135, (uint64_t)w->parent << 32 | w->heading), ((uint64_t)w->indent << 8 | (uint64_t)w->first) << 8 | one);
@@ -888,7 +904,6 @@ static void stand(Spread *s, const Model *m, const Weights *by, const Vocabulary
         for (int i = 0; i < v->lengths[text[from]]; i++) s->window[at++] = v->units[2 * text[from] + i];
     memcpy(s->follows, m->follows, sizeof s->follows);
     arrive(s->places, s->window, 0, s->follows);
-    memcpy(s->places->after, m->place.after, sizeof m->place.after);
     while (s->places->end < length) pass(m, s->places, 0);
     look(m, s->places, s->next);
 }

@@ -9,6 +9,8 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
@@ -118,11 +120,29 @@ class Counts:
 
 @dataclass
 class Kept:
-    """Where each whole word ended last, and the last units that followed each two units and each part of a word."""
+    """Where each whole word ended last, the last units that followed each two units and each part of a word, and where
+    lines with each first field went on last."""
 
     words: dict[int, tuple[int, int]] = field(default_factory=dict)
     pairs: dict[int, int] = field(default_factory=dict)
     parts: dict[int, int] = field(default_factory=dict)
+    like: dict[int, int] = field(default_factory=dict)
+
+    def like_line(self, field: bytes, end: int) -> int:
+        """Where a line with such a first field went on last, −1: nowhere; from now on at `end`."""
+        key = reduce(hashed, field, 0) >> 48
+        at, self.like[key] = self.like.get(key, -1), end
+        return at
+
+
+class Beside(NamedTuple):
+    """Where a line before goes on, and how many units there were the same."""
+
+    at: int
+    same: int = 0
+
+
+NOWHERE = Beside(-1)
 
 
 @dataclass
@@ -140,7 +160,6 @@ class Place:
     begins: int = 0
     letters: int = 0
     kinds: int = 0
-    after: list[int] = field(default_factory=lambda: [0] * 256)
     follows: list[int] = field(default_factory=lambda: [0] * FOLLOWS)
     line: int = 0
     above: int = -1
@@ -153,8 +172,9 @@ class Place:
     headings: tuple[int, ...] = (0,) * INDENTS
     heading: int = 0
     parent: int = 0
-    beside: int = 0
-    same: int = 0
+    beside: Beside = NOWHERE
+    like: Beside = NOWHERE
+    in_fields: bool = False
     trail: int = 0
     strayed: int = 0
     agreed: int = 0
@@ -181,8 +201,6 @@ class Place:
             into.parts[self.part] = (into.parts.get(self.part, 0) << 8 | unit) & 0xFFFF
             if self.word and kind > UPPER:
                 into.words[self.word >> 16] = self.word, len(self.text)
-        followed = self.last & 0xFF
-        self.after[followed] = (self.after[followed] << 8 | unit) & PART
         now = replace(
             self,
             second=starts,
@@ -209,8 +227,13 @@ class Place:
             now.gap = hashed(now.gap, unit) >> 16 & PART
         if kind > DIGIT:
             now.brackets = self._nested(unit, now.before[0])
-        now.beside, now.same = self._aligned(unit, kind, codes)
+        now.beside, now.like = (self._aligned(each, unit, kind, codes) for each in (self.beside, self.like))
+        if kind == SPACE and self.first and not self.in_fields:
+            now.in_fields = True
+            if into is not None:
+                now.like = Beside(into.like_line(bytes(self.text[self.line :]), len(self.text)))
         if kind == LINE:
+            now.beside, now.like, now.in_fields = Beside(self.line), NOWHERE, False
             now.above, now.line, now.column, now.indent, now.first = self.line, len(self.text), 0, 0, 0
             now.heading, now.opening, now.length = now.opening, 0, now.line - self.line
         else:
@@ -240,19 +263,20 @@ class Place:
             return brackets[:-1]
         return (*brackets[:-1], (word, kind, min(commas + (unit == ord(",")), 255)))
 
-    def _aligned(self, unit: int, kind: int, codes: Codes) -> tuple[int, int]:
-        """`beside` and `same` after a unit."""
-        if kind == LINE or self.above < 0:
-            return self.line, 0
-        text, at, end, same = self.text, self.beside, self.line - 1, self.same
-        is_same = at < end and text[at] == unit
-        while not is_same and kind > DIGIT and at < end and codes.kinds[text[at]] <= DIGIT:
-            at, same = at + 1, 0
-        if at == end:
-            return at, 0
+    def _aligned(self, beside: Beside, unit: int, kind: int, codes: Codes) -> Beside:
+        """What stands beside a unit, and has then passed it."""
+        text, (at, same), end = self.text, beside, self.line - 1
+        if at < 0:
+            return beside
+        kinds = [int(codes.kinds[each]) for each in text[at:end]] + [LINE]
+        here = text[at] == unit
+        skipped = 0 if here or kind <= DIGIT else next(n for n, each in enumerate(kinds) if each > DIGIT)
+        at, same, there = at + skipped, 0 if skipped else same, kinds[skipped]
+        if there == LINE:
+            return Beside(at)
         if text[at] == unit:
-            return at + 1, same + 1
-        return at + int(kind > DIGIT or codes.kinds[text[at]] <= DIGIT), 0
+            return Beside(at + 1, same + 1)
+        return Beside(at + int(kind > DIGIT or there <= DIGIT))
 
     def following(self, unit: int, known: bytearray, match: tuple[int, int]) -> Place:
         """This place, past a unit on its trail in what is known; `match`: where the longest goes on, its length."""
@@ -277,6 +301,7 @@ class Next:
     """How long, and the unit that follows."""
     last: int
     chosen: tuple[int, ...]
+    rate: float
     node: int = 1
     bit: int = 0
     opened: tuple[int, int] = (-1, 0)
@@ -442,7 +467,7 @@ class SlowMixing:
         """After another text than the one that was read."""
         units, ends = self.codes.encode(text[-WINDOW:])
         skipped = int(ends[np.searchsorted(ends, len(units) - WINDOW)]) if len(units) > WINDOW else 0
-        place = Place(bytearray(), after=list(self.place.after), follows=list(self.place.follows))
+        place = Place(bytearray(), follows=list(self.place.follows))
         for unit in units[skipped:].tolist():
             place = place.passed(unit, self.codes)
         return place
@@ -480,8 +505,10 @@ class SlowMixing:
         ago = 1 + half_octave((0 if is_own else self.length) + len(w.text) - ended) if is_whole else 0
         this_part = 1 + (len(w.text) >> NEAR) if is_own else 0
         form = min(w.letters, 6) << 2 | is_whole << 1 | (w.kinds & 15 == UPPER)
-        beside = w.text[w.beside] + 1 if w.above >= 0 else 0
-        after_it = w.text[w.beside + 1] + 1 if w.above >= 0 and w.beside + 1 < w.line else 0
+        (at, same), (like_at, like_same) = w.beside, w.like
+        beside = w.text[at] + 1 if at >= 0 else 0
+        after_it = w.text[at + 1] + 1 if 0 <= at < w.line - 1 else 0
+        like = w.text[like_at] + 1 if like_at >= 0 else 0
         leads = length >= MATCH_LEAST[0] and (not w.trail or (w.strayed > 0 and length > w.agreed))
         led, strayed, agreed = (expected, 0, length) if leads else (0, w.strayed, w.agreed)
         if w.trail and not leads:
@@ -496,7 +523,6 @@ class SlowMixing:
             hashed(here, hashed(22, before)),
             hashed(here, hashed(23, earlier)),
             hashed(here, hashed(24, before << 32 | earlier)),
-            hashed(32, (w.after[one] & 0xFFFFFF) << 8 | one),
             hashed(41, (w.indent << 16 | w.first << 8) << 32 & WORD | one << 32 | w.word),
             hashed(42, column << 16 | up),
             hashed(43, column << 8 | one),
@@ -528,15 +554,16 @@ class SlowMixing:
             hashed(hashed(127, w.mark << 8 | one), int(is_whole)),
             hashed(hashed(128, after_two), one),
             hashed(hashed(129, column), w.length),
-            hashed(hashed(130, beside << 9 | after_it), min(w.same, 15) << 8 | one),
+            hashed(hashed(130, beside << 9 | after_it), min(same, 15) << 8 | one),
             hashed(hashed(131, led << 8 | trust), beside),
             hashed(hashed(132, beside << 9 | after_it), here),
+            hashed(hashed(136, like << 8 | min(like_same, 15)), beside),
             hashed(hashed(133, led << 8 | trust), last & 0xFFFF),
             hashed(hashed(134, bracketed << 16 | commas << 8 | bracket), one),
             hashed(hashed(135, w.parent << 32 | w.heading), (w.indent << 8 | w.first) << 8 | one),
         ]
         chosen = (one, w.kinds & 0xFFF, int(w.word > 0), expected, column, form)
-        return Next(hashes, matches, last, chosen)
+        return Next(hashes, matches, last, chosen, RATE + FIRST_RATE / (1 + self.decided / RATE_FALLS))
 
     def _find(self, hash: int, *, write: bool) -> int:
         line, check = ((hash >> 32) * self.lines >> 32) * WAYS, hash % 255 + 1
@@ -615,9 +642,9 @@ class SlowMixing:
         return Predicted(p_out, x, rows, mixed, finals, parts, states, matched, estimates, step, between)
 
     def _learn(self, now: Next, found: Predicted, bit: int) -> None:
-        rate, at = RATE + FIRST_RATE / (1 + self.decided / RATE_FALLS), _in_half(now)
+        at = _in_half(now)
         self.decided += 1
-        wrong = (bit - squash(found.mixed)) * np.float32(rate)
+        wrong = (bit - squash(found.mixed)) * np.float32(now.rate)
         self._sets[found.rows] += wrong[:, None] * found.x
         wrong = (bit - squash(found.together)) * np.float32(FINAL_RATE)
         self._final[np.arange(FINALS), found.finals, :SETS] += wrong[:, None] * found.mixed
@@ -716,9 +743,7 @@ class _Spread:
         unit, bit = divmod(int(branch["bit"]), 8)
         place = self.place
         if unit:
-            place = replace(
-                place, text=bytearray(place.text), after=list(place.after), follows=list(place.follows)
-            )
+            place = replace(place, text=bytearray(place.text), follows=list(place.follows))
             place = place.passed(code >> bit, mixing.codes)
         now = mixing._look(place)
         mixing._ready(now, 1 << bit | code & ((1 << bit) - 1), bit, write=False)

@@ -63,8 +63,7 @@ def test_the_kernel_is_its_twin_while_it_reads(text: str) -> None:
     units = np.frombuffer(text.encode(), np.uint8)
     kernel, twin = (kind(Codes.of_bytes(), capacity=len(units)) for kind in (ContextMixing, SlowMixing))
     own, others = kernel.read(units), twin.read(units)
-    assert np.abs(own - others).max() < 0.02  # a logit of a table may be the one beside it
-    assert own.mean() == pytest.approx(others.mean(), abs=1e-3)
+    assert np.abs(own - others).max() < 1e-3
 
 
 def test_what_was_read_twice_is_known() -> None:
@@ -86,7 +85,7 @@ def test_the_kernel_is_its_twin_where_it_foretells(codes: Codes) -> None:
         for beside in (None, something_beside(random, (3, codes.size))):
             own, other = (mixer.score(tokens, spans, came, logits, beside) for mixer in (kernel, twin))
             for mine, others in zip(own, other, strict=True):
-                np.testing.assert_allclose(mine, others, atol=0.02)
+                np.testing.assert_allclose(mine, others, atol=2e-3)
 
 
 def test_the_kernel_is_its_twin_where_it_foretells_words() -> None:
@@ -95,7 +94,7 @@ def test_the_kernel_is_its_twin_where_it_foretells_words() -> None:
     other = np.frombuffer(b'"A cat," it heard (first), and sat', np.uint8)
     spans, came = spans_of([(0, end) for end in range(1, len(other))]), other[1:]
     own, others = (mixer.score(other, spans, came)[0] for mixer in (kernel, twin))
-    np.testing.assert_allclose(own, others, atol=0.02)
+    np.testing.assert_allclose(own, others, atol=2e-3)
 
 
 @pytest.mark.parametrize("codes", [Codes.of_bytes(), many_symbols()], ids=["bytes", "two units"])
@@ -140,7 +139,7 @@ def test_the_kernel_hears_a_network_as_its_twin_does(codes: Codes) -> None:
     kernel, twin = (kind(codes, capacity=1000) for kind in (ContextMixing, SlowMixing))
     heard = kernel.hear(logits, tokens)
     np.testing.assert_allclose(heard, twin.hear(logits, tokens), atol=1e-5)
-    np.testing.assert_allclose(kernel.read(tokens, heard), twin.read(tokens, heard), atol=0.02)
+    np.testing.assert_allclose(kernel.read(tokens, heard), twin.read(tokens, heard), atol=2e-3)
     np.testing.assert_allclose(kernel.weights, twin.weights, atol=1e-3)
 
 
