@@ -5,12 +5,11 @@
 // what followed such units or such a part of a word lately, what stands between words and how these begin, the last
 // bracket or quotation mark, what stands before an open bracket, the line's column, its first word, that of the line
 // above and of the last one with less indent, what stands above and beside in the line above, the longest match, and
-// where one that was lost goes on. Of each context
-// a line of the processor's cache keeps a short history of every bit of half a unit; what such histories came to is
-// counted, and is an input twice where all bits of the history agreed. All predictions, and a network's where one is
-// heard, are mixed in the logistic domain by several sets of weights, each chosen by a small context, and their mixtures
-// by a few more, whose mean is corrected by what it came to in its context (secondary estimation). Weights and counts
-// learn from each bit after it was predicted.
+// where one that was lost goes on. Of each context a line of the processor's cache keeps a short history of every bit
+// of half a unit; what such histories came to is counted, and is an input twice where all bits of the history agreed.
+// All predictions, and a network's where one is heard, are mixed in the logistic domain by several sets of weights,
+// each chosen by a small context, and their mixtures by a few more, whose mean is corrected by what it came to in its
+// context (secondary estimation). Weights and counts learn from each bit after it was predicted.
 //
 // Sources: Mahoney 2005 (PAQ6: bit histories, mixing by context, secondary estimation), Mahoney 2013 (the ZPAQ
 // specification), Veness et al. 2020 (gated linear networks, which such mixers are). No code of these is here.
@@ -76,8 +75,8 @@ typedef struct { Count of[16]; } Direct;  // of each bit of half a unit; less HA
 typedef struct { uint8_t check[WAYS], history[WAYS][15]; } Line;
 typedef struct { uint32_t word; int32_t end; } Seen;  // a whole word, and where it ended last
 
-// Where a line before goes on beside this one, signs standing beside signs, −1: nowhere; and how many units there were the
-// same, since one was not.
+// Where a line before goes on beside this one, signs beside signs; −1: nowhere. And how many units agreed, since one did
+// not.
 typedef struct { int64_t at; int same; } Beside;
 typedef struct { uint32_t word; uint8_t unit, commas; } Bracket;  // an open one: the word before it, commas since
 
@@ -101,7 +100,7 @@ typedef struct {
     Beside beside, like;     // in the line above; in the last one with the same first field, of what was read alone
     int in_fields;           // whether the first field of the line is over
     int64_t trail;           // where the text goes on that this one follows; 0: nowhere
-    int strayed, agreed;     // units there that were others; those that were the same since
+    int strayed, agreed;     // units there that differed; those that agreed since
     int second;              // whether the next unit ends a symbol of two
 } Place;
 
@@ -292,11 +291,11 @@ static inline void find_parent(Place *w) {
     for (uint32_t *at = own; at > w->headings && !w->parent;) w->parent = *--at;
 }
 
-// Beside a unit stands the same one of a line before; beside any other sign, what is neither letter nor digit, the next
-// sign there; beside any other letter or digit the next one, as long as no sign comes.
 static inline int kind_at(const Model *m, const Place *w, int64_t at) {
     return at < w->line - 1 ? m->kind[w->text[at]] : LINE;
 }
+// Beside a unit stands the same one of a line before; beside any other sign, what is neither letter nor digit, the next
+// sign there; beside any other letter or digit the next one, as long as no sign comes.
 static inline void align(const Model *m, const Place *w, Beside *b, int unit, int kind) {
     if (b->at < 0) return;
     int there = kind_at(m, w, b->at);
