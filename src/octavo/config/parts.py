@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ca
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, PydanticSerializationError, core_schema
 
 from octavo.config.limits import LARGEST as LARGEST
 from octavo.config.limits import MOST as MOST
@@ -184,6 +184,15 @@ class Strict(BaseModel):
     """Base of every config class: immutable, unknown keys are errors, checked when first used."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """As pydantic does, which makes an error of its own of an interruption inside a part."""
+        try:
+            return super().model_dump(**options)
+        except PydanticSerializationError as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
+            raise
 
 
 FilePath = Annotated[Path, AfterValidator(lambda path: from_home(path).absolute())]
