@@ -21,6 +21,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import wraps
 from importlib.abc import SourceLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args
@@ -180,19 +181,30 @@ SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
 _registry: dict[str, dict[str, type[PartConfig]]] = {room: {} for room in ROOMS}
 
 
+Serializer = TypeVar("Serializer", bound=Callable[..., Any])
+
+
+def _interruptible(serialize: Serializer) -> Serializer:
+    """The same, but an interruption inside a part stays one: pydantic makes an error of its own of it."""
+
+    @wraps(serialize)
+    def serialized(*given: Any, **options: Any) -> Any:
+        try:
+            return serialize(*given, **options)
+        except PydanticSerializationError as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):
+                raise error.__cause__ from None
+            raise
+
+    return cast(Serializer, serialized)
+
+
 class Strict(BaseModel):
     """Base of every config class: immutable, unknown keys are errors, checked when first used."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
-    def model_dump(self, **options: Any) -> dict[str, Any]:
-        """As pydantic does, which makes an error of its own of an interruption inside a part."""
-        try:
-            return super().model_dump(**options)
-        except PydanticSerializationError as error:
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise error.__cause__ from None
-            raise
+    model_dump = _interruptible(BaseModel.model_dump)
 
 
 FilePath = Annotated[Path, AfterValidator(lambda path: from_home(path).absolute())]
