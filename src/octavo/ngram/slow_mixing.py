@@ -268,10 +268,9 @@ class Place:
         text, (at, same), end = self.text, beside, self.line - 1
         if at < 0:
             return beside
-        kinds = [int(codes.kinds[each]) for each in text[at:end]] + [LINE]
-        here = text[at] == unit
-        skipped = 0 if here or kind <= DIGIT else next(n for n, each in enumerate(kinds) if each > DIGIT)
-        at, same, there = at + skipped, 0 if skipped else same, kinds[skipped]
+        seeks = kind > DIGIT and text[at] != unit
+        while (there := int(codes.kinds[text[at]]) if at < end else LINE) <= DIGIT and seeks:
+            at, same = at + 1, 0
         if there == LINE:
             return Beside(at)
         if text[at] == unit:
