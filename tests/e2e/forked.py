@@ -415,6 +415,40 @@ def limited() -> None:
     signal.alarm(120)
 
 
+def _no_interruption(signals: int) -> None:
+    """So many times Ctrl-C, while a library calls Python back that makes an error of its own of it."""
+    try:
+        for _ in range(signals):
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)
+    except KeyboardInterrupt:
+        raise ValueError("the words of a library") from None
+
+
+def interrupted_before() -> None:
+    """It is interrupted in a library before anything is made."""
+    from octavo.run import train
+
+    train.train_in = lambda *_, **__: _no_interruption(1)
+
+
+def interrupted_again() -> None:
+    """It is asked to stop in the first step, and interrupted in a library then."""
+    from octavo.run import trainer
+
+    trainer.training_steps = lambda *_, **__: _no_interruption(2)
+
+
+def failed_by_itself() -> None:
+    """A library fails in the first step."""
+    from octavo.run import trainer
+
+    def failed(*_: object, **__: object) -> None:
+        raise ValueError("the words of a library")
+
+    trainer.training_steps = failed
+
+
 def poison() -> None:
     """Let the batch of step 13 have no targets, whose loss is not a number."""
     from octavo.run import trainer

@@ -131,6 +131,18 @@ def test_a_stop_prints_the_command_that_resumes(
     assert again.wait().code in (0, 130)
 
 
+def test_an_interruption_that_a_library_makes_an_error_of_is_one(octavo: Octavo, tmp_path: Path) -> None:
+    before = train(octavo, tmp_path / "before", patch="interrupted_before")
+    assert (before.code, before.err.splitlines()[-1]) == (130, "interrupted")
+    again = train(octavo, tmp_path / "again", patch="interrupted_again")
+    *_, interrupted, resumed = again.err.splitlines()
+    assert (again.code, interrupted) == (130, "interrupted")
+    assert resumed.startswith("  → octavo train") and resumed.endswith("continues it")
+    assert train(octavo, tmp_path / "again", "--resume").code == 0
+    failed = train(octavo, tmp_path / "failed", patch="failed_by_itself")
+    assert failed.code == 99 and "the words of a library" in failed.err and "continues it" not in failed.err
+
+
 def test_a_finished_run_that_resumes_says_that_it_was(octavo: Octavo, finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     shutil.copytree(finished, out, symlinks=True)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from octavo.errors import EndedElsewhere, InputError, Interrupted, OctavoError
+from octavo.util.interruption import interrupt, is_interruption
 from octavo.util.terminal import ERRORS, heedless, put
 
 COLLECTED = (50_000, 20, 20)
@@ -37,14 +38,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     from octavo.util.memory import fault_of_the_machine
 
     if listens:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, interrupt)
     warnings.showwarning = _sentence
     _occupied()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=ERRORS)
     sys.stdout, sys.stderr = heedless(sys.stdout), heedless(sys.stderr)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a request to end is one, from whom it comes
+    signal.signal(signal.SIGTERM, interrupt)  # a request to end is one, from whom it comes
     try:
         words = hyphens_bound(_text_only(sys.argv[1:] if arguments is None else arguments))
         import_verbs(words)
@@ -63,19 +64,19 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except OctavoError as error:
         complain(f"error: {error.as_command_line}")
         code = error.exit_code
-    except KeyboardInterrupt as stop:
-        complain("interrupted")
-        for note in getattr(stop, "__notes__", ()):
-            complain(f"  → {note}")
-        code = 130
     except Unread:
         code = 0
-    except (OSError, MemoryError, RuntimeError, ValueError) as error:
-        fault = fault_of_the_machine(error)
-        if fault is None:
+    except (Exception, KeyboardInterrupt) as error:
+        if (fault := fault_of_the_machine(error)) is not None:
+            complain(f"error: {fault}")
+            code = fault.exit_code
+        elif is_interruption(error):
+            complain("interrupted")
+            for note in getattr(error, "__notes__", ()):
+                complain(f"  → {note}")
+            code = 130
+        else:
             raise
-        complain(f"error: {fault}")
-        code = fault.exit_code
     gc.freeze()  # the process ends: what is left need not be looked through once more
     sys.exit(code or 0)
 

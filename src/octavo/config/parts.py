@@ -21,7 +21,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import wraps
 from importlib.abc import SourceLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, cast, get_args
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ca
 from pydantic import AfterValidator, BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticKnownError, PydanticSerializationError, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from octavo.config.limits import LARGEST as LARGEST
 from octavo.config.limits import MOST as MOST
@@ -181,30 +180,10 @@ SplitBy = Literal["contiguous", "documents", "prompts", "sources", "files"]
 _registry: dict[str, dict[str, type[PartConfig]]] = {room: {} for room in ROOMS}
 
 
-Serializer = TypeVar("Serializer", bound=Callable[..., Any])
-
-
-def _interruptible(serialize: Serializer) -> Serializer:
-    """The same, but an interruption inside a part stays one: pydantic makes an error of its own of it."""
-
-    @wraps(serialize)
-    def serialized(*given: Any, **options: Any) -> Any:
-        try:
-            return serialize(*given, **options)
-        except PydanticSerializationError as error:
-            if isinstance(error.__cause__, KeyboardInterrupt):
-                raise error.__cause__ from None
-            raise
-
-    return cast(Serializer, serialized)
-
-
 class Strict(BaseModel):
     """Base of every config class: immutable, unknown keys are errors, checked when first used."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
-
-    model_dump = _interruptible(BaseModel.model_dump)
 
 
 FilePath = Annotated[Path, AfterValidator(lambda path: from_home(path).absolute())]

@@ -71,6 +71,7 @@ from octavo.training.distributed.parallel import ALONE, World, launched, restart
 from octavo.training.memory import refuse_beyond_memory_of
 from octavo.training.recompute import recompute_blocks
 from octavo.util.files import FULL, replace_text, storage_errors
+from octavo.util.interruption import is_interruption
 from octavo.util.records import AnyRecord, json_text, read_record
 from octavo.util.runs import free_name
 from octavo.util.terminal import Console
@@ -142,7 +143,7 @@ def train(
 
         try:
             audited(run, console, overrides)
-        except KeyboardInterrupt as error:
+        except BaseException as error:
             note_how_to_resume(error, folder, resolved)
             raise
     return run
@@ -527,7 +528,7 @@ def finished_before(trainer: Trainer) -> str:
 
 def note_how_to_resume(error: BaseException, folder: RunFolder, recipe: Recipe) -> None:
     """To an interruption while a run is prepared, judged or reported on, add the command that resumes it."""
-    if isinstance(error, KeyboardInterrupt) and folder.config.is_file():
+    if is_interruption(error) and folder.config.is_file():
         error.add_note(going_on(folder, recipe))
 
 

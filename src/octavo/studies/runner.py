@@ -23,6 +23,7 @@ import octavo
 from octavo.errors import Interrupted
 from octavo.studies.job import Job, failed, settled, write_outcome
 from octavo.studies.stored import Outcome
+from octavo.util.interruption import is_interruption
 from octavo.util.processes import TOLD, stop_requests
 from octavo.util.records import json_text
 from octavo.util.terminal import Console
@@ -156,7 +157,7 @@ class Pool:
                 for worker in workers:
                     worker.leave()
                 for worker in workers:
-                    worker.end(0.0 if sys.exc_info()[0] is KeyboardInterrupt else LEAVING)
+                    worker.end(0.0 if is_interruption(sys.exc_info()[1]) else LEAVING)
         if stop and not bench.finished:
             raise Interrupted(
                 f"Stopped by {stop.name} with {bench.done} of {bench.total} runs done; everything is saved.",

@@ -141,10 +141,13 @@ def stop_requests() -> Iterator[StopRequest]:
     if before.get(HANG_UP) == signal.SIG_IGN:  # by nohup: the terminal may be closed
         del before[HANG_UP]
 
+    again = before[signal.SIGINT]
+    again = again if callable(again) else signal.default_int_handler
+
     def note(number: int, _frame: FrameType | None) -> None:
         request.name = signal.Signals(number).name
         for other in before:
-            signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(other, again if other == signal.SIGINT else signal.SIG_DFL)
 
     for number in before:
         signal.signal(number, note)

@@ -367,14 +367,3 @@ def test_a_run_says_which_files_it_needs(tmp_path: Path) -> None:
     load_parts(path)
     assert how_to_load(told) is None
     assert how_to_load(["junk", {}, {"path": 3}]) is None
-
-
-def test_an_interruption_inside_a_part_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = octavo.load_recipe("minute")
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(recipe.model.feed_forward), "model_dump", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        recipe.model_dump(mode="json")

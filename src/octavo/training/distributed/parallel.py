@@ -29,6 +29,7 @@ from octavo.data.batch import Batch
 from octavo.errors import ConfigError, EndedElsewhere, InputError, LostError, OctavoError
 from octavo.model.base import blocks_of, prepare_for_processes
 from octavo.training.distributed.heartbeat import Ending, Pulse, Watch
+from octavo.util.interruption import is_interruption
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 MEETING = 600.0  # seconds for all processes to come
@@ -206,7 +207,7 @@ class World:
                 error = self._lost(error)
             except EndedElsewhere as ended:
                 error = ended
-        code = 0 if error is None else 130 if isinstance(error, KeyboardInterrupt) else 1
+        code = 0 if error is None else 130 if is_interruption(error) else 1
         code, kind = getattr(error, "exit_code", code), type(error).__name__
         why = error.what if isinstance(error, OctavoError) else f"{kind}: {error}"
         try:
@@ -217,7 +218,7 @@ class World:
                 self._wait_for_all()
             if self.first or isinstance(error, EndedElsewhere):
                 return error
-            if isinstance(error, KeyboardInterrupt):
+            if is_interruption(error):
                 return EndedElsewhere(why, code=code)
             if isinstance(error, OctavoError) and self._first_says(kind):
                 return EndedElsewhere(why, code=code)
