@@ -141,8 +141,8 @@ def stop_requests() -> Iterator[StopRequest]:
     if before.get(HANG_UP) == signal.SIG_IGN:  # by nohup: the terminal may be closed
         del before[HANG_UP]
 
-    again = before[signal.SIGINT]
-    again = again if callable(again) else signal.default_int_handler
+    earlier = before[signal.SIGINT]
+    again = earlier if callable(earlier) else signal.default_int_handler
 
     def note(number: int, _frame: FrameType | None) -> None:
         request.name = signal.Signals(number).name
