@@ -80,6 +80,7 @@ class Change:
         average: share of the steps, at the end, whose weights are averaged; the rate then falls to `floor` alone.
         members: models, each trained for its share of the steps, whose probabilities are averaged.
         teachers: models that are trained before it in the same time, as long as it or, with several, half as long.
+        longer: by how much its windows are longer; a step has as many tokens in fewer of them.
     """
 
     about: str
@@ -93,6 +94,11 @@ class Change:
     floor: float = 0.0
     members: int = 1
     teachers: int = 0
+    longer: int = 1
+
+    def size_of(self, size: family.Size) -> family.Size:
+        """With its windows."""
+        return replace(size, context=size.context * self.longer, batch=size.batch // self.longer)
 
 
 # Parts of models.
@@ -437,6 +443,8 @@ CHANGES = {
     ),
     "across": Change("the same, and of the block that stands opposite", build=skipping(across=True)),
     "smoothed": Change("targets smoothed at first", loss=smoothed),
+    "windows": Change("windows twice as long, half as many", longer=2),
+    "long windows": Change("four times as long, a quarter as many", longer=4),
 }
 BASE = Change("the dial's recipe")
 
@@ -488,6 +496,7 @@ class Training:
 
     def __init__(self, change: Change, path: Path, size: family.Size, *, steps: int, seed: int) -> None:
         learned, _, _ = parts_of(path)
+        size = change.size_of(size)
         _, held = mixer_of(path, size.context)
         text = learned[~held]
         weights = family.parameters_of(size, BYTES)
@@ -650,7 +659,7 @@ def run(
         members = [trained(longer * each, 0, replace(change, loss=taught(teachers)))]
     else:
         members = [trained(steps // change.members, number) for number in range(change.members)]
-    return judged(network_of(members), path, size.context, end=end)
+    return judged(network_of(members), path, change.size_of(size).context, end=end)
 
 
 def missing(given: argparse.Namespace, rows: list[Row]) -> None:
