@@ -97,7 +97,7 @@ class Change:
     longer: int = 1
 
     def size_of(self, size: family.Size) -> family.Size:
-        """With its windows."""
+        """A size with the windows of this change."""
         return replace(size, context=size.context * self.longer, batch=size.batch // self.longer)
 
 
