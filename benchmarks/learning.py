@@ -8,7 +8,8 @@ The baseline is the dial's own recipe of a size (`--size`), trained for `--steps
 decay, products in bfloat16 where the processor has them. A change replaces parts of it. Bits per byte of the nineteenth
 twentieth of each text, of the network *alone* and *mixed* by a context mixer that reads on, as the dial judges; and of
 the last twentieth, which nothing was chosen on, mixed, with `--end`. *Equal seconds*: as many steps as the baseline
-would need time for, by the ratio of both steps' processor time, which is taken in turns.
+would need time for, by the ratio of both steps' processor time, which is taken in turns. Where that is 1 to 3 %, one run
+stands for *both*.
 
 What is in the file is not done again. Differences to the baseline are means over pairs of a text and a seed, with their
 95 % interval by Student's t. Where a change was adopted, the baseline has it from then on.
@@ -49,6 +50,8 @@ from octavo.training.device import Bfloat16Products, fast_bfloat16
 
 TURNS, TURN = 6, 8
 """How often a change and the baseline take turns to be timed, and steps of a turn."""
+ALIKE = 0.03
+"""Steps whose times differ by less, which is what two takings of one ratio differ by, take as long."""
 HELD_OUT = 0.04
 """Share of the text that the mixer hears the network on, as in the dial."""
 BYTES = 256
@@ -672,8 +675,10 @@ def missing(given: argparse.Namespace, rows: list[Row]) -> None:
         change = CHANGES.get(name, BASE)
         known = [row["ratio"] for row in rows if row["change"] == name and row["size"] == given.size]
         ratio = known[0] if known else 1.0 if name == "baseline" else steps_ratio(change, texts[0], size)
-        ways = {"steps": given.steps, "seconds": round(given.steps / ratio)}
-        for way in given.equal if name != "baseline" else ["steps"]:
+        ways = {way: round(given.steps / ratio) if way == "seconds" else given.steps for way in given.equal}
+        if abs(ratio - 1) <= ALIKE:
+            ways = {"both": given.steps}
+        for way in ways:
             for path in texts:
                 for seed in given.seeds:
                     key = {"change": name, "text": path.stem, "seed": seed, "size": given.size, "equal": way}
