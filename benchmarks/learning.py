@@ -8,8 +8,8 @@ The baseline is the dial's own recipe of a size (`--size`), trained for `--steps
 decay, products in bfloat16 where the processor has them. A change replaces parts of it. Bits per byte of the nineteenth
 twentieth of each text, of the network *alone* and *mixed* by a context mixer that reads on, as the dial judges; and of
 the last twentieth, which nothing was chosen on, mixed, with `--end`. *Equal seconds*: as many steps as the baseline
-would need time for, by the ratio of both steps' processor time, which is taken in turns. Where that is 1 to 3 %, one run
-stands for *both*.
+would need time for, by the ratio of both steps' processor time, which is taken in turns. Where that is within 3 % of 1,
+one run stands for *both*.
 
 What is in the file is not done again. Differences to the baseline are means over pairs of a text and a seed, with their
 95 % interval by Student's t. Where a change was adopted, the baseline has it from then on.

@@ -6,7 +6,8 @@
 Each run is a process of its own, with an empty cache but for the kernels, which are compiled and tried once before. A
 stage's seconds are those of the main thread, without the stages inside it. *kept* is what the run kept for its end when
 the training was over (*for judging* and *for the rest*, as it reckoned), *end* what that took, and *in all* the time
-from the start of the process to its end. *bits* are per byte of the test split.
+from the start of the process to its end. *bits* are per byte of the test split. *vectors* are the widest instructions
+that the processor has for products.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from common import above, finish, in_markdown, keep_row, print_table, rows_in
+from common import above, finish, in_markdown, keep_row, machine, print_table, rows_in
 
 STAGES = {
     "reading": ("octavo.run.data:build_dataset",),
@@ -151,7 +152,8 @@ def profile(text: Path, minutes: float) -> dict[str, Any]:
             check=True,
         )
     row = json.loads(done.stdout.splitlines()[-1])
-    return {"text": text.stem, "kB": round(text.stat().st_size / 1000), "minutes": minutes, **row}
+    asked = {"text": text.stem, "kB": round(text.stat().st_size / 1000), "minutes": minutes}
+    return {**asked, "vectors": (machine()["flags"] or ["none"])[-1], **row}
 
 
 def main() -> None:

@@ -25,9 +25,15 @@ from octavo.evaluation.score import score
 from octavo.model.gpt import GPT
 from octavo.ngram.codes import CODE
 from octavo.ngram.mixing import COPYING, ContextMixing
-from octavo.ngram.mixing_counts import ROWS, Mixer, MixingCounts
+from octavo.ngram.mixing_counts import NOTHING_READ, ROWS, Mixer, MixingCounts
 from octavo.training.objective import Objective, PerToken
 from octavo.util.processes import Meanwhile
+
+AT_ONCE = 1.5
+"""How many times as long as one mixer two take that read at once: they share a memory, and perhaps a core."""
+ROOM = 3
+"""How many times the units of a text a mixer that reads on in it has room for: then for a test split, which is as
+long."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +63,7 @@ class ReadOn:
 
 def seconds_to_read_on(model: nn.Module, validation: np.ndarray, test: np.ndarray | None) -> float:
     """About how long it takes here to read on in the tokens of a validation split, by all and by the counts alone, and
-    for an audit in those of a test split, before which the counts alone read the other again; both read at once.
-    Nothing where no mixer counts."""
+    for an audit in those of a test split after it; both read at once. Nothing where no mixer counts."""
     counts = getattr(model, "counts", None)
     if not isinstance(counts, MixingCounts) or not isinstance(mixer := counts.tables, ContextMixing):
         return 0.0
@@ -67,8 +72,9 @@ def seconds_to_read_on(model: nn.Module, validation: np.ndarray, test: np.ndarra
         for each in (validation, test)
         if each is not None
     ]
-    copies = 2 * len(units) * COPYING * len(mixer.memory)
-    return copies + mixer.unit_seconds * (sum(units) + (units[0] if len(units) > 1 else 0))
+    # Of two copies one finds memory that was a copy's before.
+    copies = (mixer.byte_seconds + COPYING) * len(mixer.memory)
+    return copies + AT_ONCE * mixer.unit_seconds * sum(units)
 
 
 def said(found: Mapping[str, Any]) -> str:
@@ -142,29 +148,33 @@ class Heard:
             return None
         end = int(np.flatnonzero(self.places)[-1]) + 1
         tokens, there, units = self.tokens[:end], self.places[:end], self.units
-        counted, before = self.counts.alone, 0 if earlier is None else earlier.units
+        room = ROOM * units + (0 if earlier is None else earlier.units)
+        known = (None, None) if earlier is None else earlier.given_away(units)
 
-        def read_alone() -> np.ndarray:
-            mixer = counted.copy(more=before + units)
-            if earlier is not None:
-                mixer.read(earlier.tokens)
-            return mixer.read(tokens)
+        def read_by(counted: Mixer, mixer: Mixer | None, *, hears: bool) -> tuple[Mixer, np.ndarray]:
+            if mixer is None:
+                mixer = counted.copy(more=room)
+                if earlier is not None:
+                    mixer.read(earlier.tokens, earlier.told if hears else None)
+            return mixer, mixer.read(tokens, self.told[:end] if hears else None)
 
-        alone = Meanwhile(read_alone)
-        both = (self.counts.tables if earlier is None else earlier.after()).copy(more=units)
-        nats = both.read(tokens, self.told[:end]), alone.result()
+        counted, tables = self.counts.alone, self.counts.tables
+        meanwhile = Meanwhile(lambda: read_by(counted, known[1], hears=False))
+        both, nats = read_by(tables, known[0], hears=True)
+        alone, counted_nats = meanwhile.result()
         if end == len(self.tokens) and earlier is None:
-            self.counts.read_on = self._key(), both, self
-        total, by_counts = (float(each[there].astype(np.float64).sum()) for each in nats)
+            self.counts.read_on = self._key(), (both, alone), self
+        total, by_counts = (float(each[there].astype(np.float64).sum()) for each in (nats, counted_nats))
         return ReadOn(total, by_counts, int(there.sum()))
 
-    def after(self) -> Mixer:
-        """The mixer that has read on in all of it."""
-        key, found, _ = self.counts.read_on
-        if found is None or key != self._key():
-            found = self.counts.tables.copy(more=self.units)
-            found.read(self.tokens, self.told)
-        return found
+    def given_away(self, units: int) -> tuple[Mixer | None, Mixer | None]:
+        """The mixers that have read on in all of it, by all and by the counts alone, to read so many units more; Nones
+        where they are not at hand, as afterwards."""
+        key, mixers, _ = self.counts.read_on
+        if key != self._key() or min(each.capacity - each.length for each in mixers) < units:
+            return None, None
+        self.counts.read_on = NOTHING_READ
+        return mixers
 
     def known(self) -> Heard | None:
         """The same where all of this text was read on in last, by this model."""

@@ -97,6 +97,7 @@ class ContextMixing:
     Attributes:
         nats: whoever has it read a text may keep here what `read` gave.
         unit_seconds: that each unit of the last longer text took here.
+        byte_seconds: that each byte of memory took to copy here.
     """
 
     def __init__(self, codes: Codes, *, capacity: int) -> None:
@@ -104,7 +105,8 @@ class ContextMixing:
         size = native.mixing_bytes(capacity)
         if size < 0:
             raise MemoryError(f"there is no memory for {capacity:,} units")
-        self.codes, self.capacity, self.length, self.unit_seconds = codes, capacity, 0, READING
+        self.codes, self.capacity, self.length = codes, capacity, 0
+        self.unit_seconds, self.byte_seconds = READING, COPYING
         self.nats = np.zeros(0, np.float32)
         self.memory = _zeros(size)
         weakref.finalize(self.memory, _spare.clear)
@@ -193,9 +195,10 @@ class ContextMixing:
 
     def copy(self, more: int = 0) -> Self:
         """Another that knows the same, and may read so many units more."""
-        made = self.weighing(self.weights)
+        made, began = self.weighing(self.weights), time.monotonic()
         made.memory = _borrowed(len(self.memory) + more)
         made.memory[: len(self.memory)] = self.memory
+        made.byte_seconds = max(COPYING, (time.monotonic() - began) / len(self.memory))
         made.capacity += more
         _native().mixing_widen(_address(made.memory), more)
         return made
@@ -264,7 +267,7 @@ def _again(
 ) -> ContextMixing:
     made = object.__new__(ContextMixing)
     made.codes, made.capacity, made.length, made.nats = codes, capacity, length, np.zeros(0, np.float32)
-    made.unit_seconds = READING
+    made.unit_seconds, made.byte_seconds = READING, COPYING
     made.memory, made.weights = _zeros(len(memory)), _zeros(weights.nbytes).view(np.float32)
     made.memory[:], made.weights[:] = memory, weights
     made._vocabulary = VocabularyStruct.of(codes)

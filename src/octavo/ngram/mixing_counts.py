@@ -58,6 +58,7 @@ MOST_WITHOUT_KERNEL = 50_000
 MOST_HEARD, ROWS = 16_384, 16
 """Tokens at the end of what is held out that the network is heard on at most; and sequences of them at once."""
 Mixer = ContextMixing | SlowMixing
+NOTHING_READ: tuple[bytes, Any, Any] = (b"", None, None)
 _held: WeakValueDictionary[tuple[bytes, bytes], Mixer] = WeakValueDictionary()
 """Mixers that something in this process still holds, by the text and its codes."""
 
@@ -70,8 +71,8 @@ class MixingCounts(CountedText):
 
     Attributes:
         weights: by which predictions are mixed, as the mixer has them.
-        read_on: a whole text in which the mixer has read on, the mixer after it, and what it heard there: what comes
-            after that text need not read it again (`evaluation.reading_on`).
+        read_on: a whole text in which was read on, the mixers after it, by all and by the counts alone, and what was
+            heard there: who reads what comes after that text need not read it again (`evaluation.reading_on`).
     """
 
     mixer = True
@@ -92,14 +93,14 @@ class MixingCounts(CountedText):
             self.register_buffer(name, torch.zeros(size, dtype=torch.uint8))
         self.register_buffer("weights", torch.zeros(WEIGHTS))
         self.register_buffer("mixer_version", torch.tensor(MIXER, dtype=torch.uint8))
-        self.read_on: tuple[bytes, Any, Any] = (b"", None, None)
+        self.read_on = NOTHING_READ
         self._before: Mixer | None = None  # what was read before the network is heard
         self._heard = 0  # tokens at the end of the text
 
     def __getstate__(self) -> dict[str, Any]:
         counted = ("_weighed", "_ngrams")
         kept = {name: value for name, value in super().__getstate__().items() if name not in counted}
-        return kept | {"read_on": (b"", None, None)}
+        return kept | {"read_on": NOTHING_READ}
 
     def take_text(
         self,

@@ -80,8 +80,9 @@ FORWARD = 0.35
 slopes."""
 RECENT = 5
 """Evaluations whose median tells what one takes: a single one may be slow by chance."""
-LAST, AS_BEFORE = 1.8, 1.5
-"""Seconds that samples and the page take at the end of a run, and what else does, in seconds of its preparation."""
+LAST, AS_BEFORE = 1.5, 1.5
+"""Seconds that samples and the page take at the end of a run, once what draws it is loaded, and what else does, in
+seconds of its preparation."""
 
 
 class Clock:
@@ -94,7 +95,7 @@ class Clock:
         most: steps in which the text is seen as often as the recipe allows at most.
 
     Attributes:
-        evaluation: seconds that evaluating what is held out takes, which comes after the training.
+        evaluation: seconds that evaluating what is held out takes, which comes after the last step.
     """
 
     def __init__(self, pace: Pace, *, end: float, finish: float = 0.0, most: int | None = None) -> None:
@@ -112,11 +113,11 @@ class Clock:
 
     @property
     def judging(self) -> float:
-        """Seconds that are kept for the evaluation that comes after the training."""
+        """Seconds that are kept for the evaluation that comes after the last step."""
         return min(self.evaluation, self._most_judging) if self.finish else 0.0
 
     def judged(self, seconds: float) -> None:
-        """By an evaluation just now, those after the training should take so many seconds."""
+        """By an evaluation just now, those after the last step should take so many seconds."""
         self._judged.append(seconds)
         self.evaluation = statistics.median_low(self._judged)
 

@@ -389,6 +389,7 @@ def reserve_for_the_end(training: Training) -> float | None:
     recipe, dataset = training.recipe, training.dataset
     if recipe.training.minutes is None:
         return None
+    import octavo.report.figure  # noqa: F401 — how long matplotlib takes to load is told by nothing else
     from octavo.evaluation.reading_on import seconds_to_read_on
     from octavo.run.explain import holds_model, seconds_to_explain
 

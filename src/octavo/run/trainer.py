@@ -408,6 +408,7 @@ class Trainer:
 
         if self.clock is not None and not self.clock.evaluation:
             evaluated(evaluated_by(self.recipe, FEW))  # makes tables that later ones find: it tells no time
+        looked = time.monotonic()
         self.model.settle()  # which takes as long for a few tokens as for many
         began = time.monotonic()
         result = evaluated(self.recipe)
@@ -419,7 +420,8 @@ class Trainer:
             each = (self._clock - began) / result.tokens
             trained = self.progress.seconds / max(1, self.progress.tokens)
             heard = heard_again(trained, each) if self.recipe.model.reads_on else 0.0
-            self.clock.judged(each * judged_at_the_end(data, self.runtime.precision, heard=heard))
+            at_the_end = each * judged_at_the_end(data, self.runtime.precision, heard=heard)
+            self.clock.judged(self._clock - looked + at_the_end)  # the last step has a look of its own
         return result
 
     def evaluate(self, info: StepInfo) -> None:
