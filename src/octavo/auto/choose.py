@@ -25,6 +25,7 @@ from octavo.auto.law import Law
 from octavo.config.schema import ASKING
 from octavo.corpus.languages import NOTICED, name_of
 from octavo.evaluation.attribution import COUNTED
+from octavo.evaluation.reading_on import AT_ONCE
 from octavo.run.deadline import APART, APART_HEARD, FORWARD
 from octavo.util.terminal import duration
 
@@ -210,7 +211,10 @@ def judging(facts: TextFacts, size: Size, steps: int, step_seconds: Mapping[Size
     least, *_ = step_seconds
     counting = (COUNTING + facts.vocabulary / LARGE) * step_seconds[least] / least.step_tokens
     learning = step_seconds[size] / size.step_tokens
-    again = (FORWARD * validation + OF_TEST * facts.test_tokens) * learning if facts.mixed else 0.0
+    again = 0.0
+    if facts.mixed:  # the network is heard once more, and the mixer reads on
+        again = (FORWARD * validation + OF_TEST * facts.test_tokens) * learning
+        again += AT_ONCE * facts.token_seconds * (validation + facts.test_tokens)
     return (
         (FORWARD * learning + counting) * judged + (OF_TEST * learning + counting) * facts.test_tokens + again
     )

@@ -15,7 +15,9 @@ import torch
 
 from octavo.auto.family import (
     BYTES,
+    ENOUGH_HELD_OUT,
     HELD_OUT,
+    HELD_OUT_A_SECOND,
     MOST_HELD_OUT,
     N_GRAMS,
     PAIRS,
@@ -33,9 +35,10 @@ from octavo.errors import CorpusError, InputError, MissingExtra
 from octavo.evaluation.baselines import HIGHEST, LIMIT, unigram_loss
 from octavo.evaluation.reading_on import reading_on
 from octavo.model.base import build_model
+from octavo.ngram.codes import Codes
 from octavo.ngram.gate import best_weights, one_thread
 from octavo.ngram.kneser_ney import KneserNey, best_order
-from octavo.ngram.mixing import READING
+from octavo.ngram.mixing import READING, ContextMixing, context_mixing
 from octavo.ngram.mixing_counts import MOST_HEARD, Mixer, MixingCounts, MixingCountsConfig
 from octavo.ngram.mixture import CountedText
 from octavo.ngram.recent import Texts
@@ -67,6 +70,9 @@ LONG = 3_000_000
 MOST_MIXING, VALIDATIONS = 2.5, 2
 """What a context mixer may take in all, in shares of the time for reading; and how often it reads the validation
 split."""
+USUAL, SLOWEST, TOLD = 6e-6, 3.0, 65_536
+"""Seconds for each unit on the processor that this share was chosen on; how many times slower one may be, which is
+found out where it matters; and tokens that tell."""
 UNHURRIED = 20.0
 """Seconds for reading from which on languages are told apart, which takes most of a second."""
 PLACES, EARLIEST = 8, 0.3
@@ -254,13 +260,15 @@ def readings(
         found = counted(dataset, recipe, way)
         return found._replace(facts=replace(found.facts, held_out=held_out))
 
-    first = read(BYTES)
-    if HELD_OUT * first[0].train.bytes > MOST_HELD_OUT:
-        held_out = MOST_HELD_OUT / first[0].train.bytes
+    first, most_held_out = read(BYTES), min(MOST_HELD_OUT, max(ENOUGH_HELD_OUT, HELD_OUT_A_SECOND * seconds))
+    if HELD_OUT * first[0].train.bytes > most_held_out:
+        held_out = most_held_out / first[0].train.bytes
         first = read(BYTES)
     is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
-    if is_mixed and (most := read_in(seconds, first[0])) < first[0].train.bytes:
-        first = read(BYTES, counts_here(int(most)))
+    if is_mixed and read_in(seconds, first[0]) < SLOWEST * first[0].train.bytes:
+        most = read_in(seconds * min(1.0, USUAL / unit_seconds_here(first[0])), first[0])
+        if most < first[0].train.bytes:
+            first = read(BYTES, counts_here(int(most)))
     if is_mixed or any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
         task_of(first[1]).count_ahead(*first)  # while one core reads
         return [known(*first, BYTES)]
@@ -281,6 +289,22 @@ def read_in(seconds: float, dataset: Dataset) -> float:
     return max(MOST_HEARD, MOST_MIXING * seconds / READING - held_out)
 
 
+def unit_seconds_here(dataset: Dataset) -> float:
+    """Seconds that a context mixer takes here for each unit of a training split: it reads the beginning, by tables that
+    are as large as all of it needs. As usual where that is too short to tell."""
+    tokens, vocabulary = (
+        np.asarray(dataset.train.tokens[:TOLD]).astype(np.int32),
+        dataset.tokenizer.vocab_size,
+    )
+    codes = Codes.of(np.bincount(tokens, minlength=vocabulary), dataset.tokenizer.spelt())
+    mixer = context_mixing(codes, capacity=len(dataset.train.tokens))
+    if not isinstance(mixer, ContextMixing):
+        return USUAL
+    mixer.unit_seconds = USUAL
+    mixer.read(tokens)
+    return mixer.unit_seconds
+
+
 def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> Reading:
     """A dataset that was made with a tokenizer, with what counting alone tells of it."""
     train, validation, vocabulary = dataset.train, dataset.validation, dataset.tokenizer.vocab_size
@@ -288,13 +312,14 @@ def counted(dataset: Dataset, recipe: Recipe, tokenizer: Mapping[str, Any]) -> R
     began = time.thread_time()
     counts.take_text(train.tokens, held_out_of(recipe, dataset), spelt=dataset.tokenizer.spelt)
     counts.eval()
-    tokens = np.asarray(validation.tokens)
+    tokens, read = np.asarray(validation.tokens), len(train.tokens)
     if isinstance(counts, MixingCounts):
+        read = len(counts.tokens)
         bits = reading(counts.alone, tokens)
         own = unlike(counts.nats / math.log(2), len(tokens))
     else:
         bits, own = by_ngrams(np.asarray(train.tokens[-LIMIT:]), tokens, vocab_size=vocabulary), 0.0
-    taken = (time.thread_time() - began) / (len(train.tokens) + len(tokens))
+    taken = (time.thread_time() - began) / (read + len(tokens))
     alone = bits * tokens_a_byte(dataset)
     unigrams = unigram_loss(np.asarray(train.tokens), tokens, vocab_size=vocabulary) / math.log(2)
     characters, symbols = characters_of(train.text_path)

@@ -30,6 +30,7 @@ from octavo.config import Recipe, check
 from octavo.data import Dataset
 from octavo.errors import CorpusError, InputError
 from octavo.evaluation.baselines import HIGHEST
+from octavo.ngram import mixing
 from octavo.ngram.codes import Codes
 from octavo.ngram.kneser_ney import KneserNey
 from octavo.ngram.mixing import READING, ContextMixing, compiled
@@ -277,6 +278,22 @@ def test_of_a_text_that_a_mixer_cannot_read_in_time_it_reads_the_last_part(
             assert recipe.model.counts.most == counted["most"]
 
 
+@pytest.mark.skipif(compiled() is None, reason="there is no kernel of a context mixer here")
+def test_on_a_processor_that_is_slower_it_reads_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTAVO_CACHE", str(tmp_path / "cache"))
+    text = written(tmp_path, "".join(f"{n % 37} and {n % 11} are {n % 37 + n % 11}.\n" for n in range(2000)))
+    (whole,) = facts.readings(text, (), QUIET)
+    assert facts.unit_seconds_here(whole.dataset) == facts.USUAL, "a short text does not tell"
+    monkeypatch.setattr(mixing, "TELLING", 1000)
+    assert facts.unit_seconds_here(whole.dataset) != facts.USUAL
+    seconds = 2 * READING * whole.dataset.train.bytes / facts.MOST_MIXING
+    for slower in (0.5, 1, 2.5):
+        monkeypatch.setattr(facts, "unit_seconds_here", lambda _, slower=slower: slower * facts.USUAL)
+        (found,) = facts.readings(text, (), QUIET, seconds=seconds)
+        counted = facts.read_in(seconds / slower, whole.dataset) if slower > 1 else whole.dataset.train.bytes
+        assert len(found.counts.tokens) == int(counted)
+
+
 @pytest.mark.parametrize("kind", ["none", "kneser-ney"])
 def test_what_else_is_to_count_leaves_the_promise_to_ngrams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -304,6 +321,10 @@ def test_of_a_long_text_no_more_is_held_out_than_tells(
         for split in (found.dataset.validation, found.dataset.test):
             assert 400 < split.bytes < 600
         assert found.recipe.validation == found.recipe.test == found.facts.held_out
+    monkeypatch.setattr(facts, "ENOUGH_HELD_OUT", 300)
+    for seconds, most in ((1e-3, 300), (0.04, 400), (9.0, 500)):
+        found = facts.readings(text, (), QUIET, seconds=seconds)[0].facts
+        assert found.held_out == pytest.approx(most / usual.dataset.train.bytes)
     own = facts.readings(text, ["validation=0.1"], QUIET)[0]
     assert own.dataset.validation.bytes > 3000 and own.dataset.test.bytes < 600
 
