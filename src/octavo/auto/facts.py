@@ -260,15 +260,16 @@ def readings(
         found = counted(dataset, recipe, way)
         return found._replace(facts=replace(found.facts, held_out=held_out))
 
-    first, most_held_out = read(BYTES), min(MOST_HELD_OUT, max(ENOUGH_HELD_OUT, HELD_OUT_A_SECOND * seconds))
+    first, usual = read(BYTES), seconds
+    is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
+    if is_mixed and read_in(seconds, first[0]) < SLOWEST * first[0].train.bytes:
+        usual *= min(1.0, USUAL / unit_seconds_here(first[0]))
+    most_held_out = min(MOST_HELD_OUT, max(ENOUGH_HELD_OUT, HELD_OUT_A_SECOND * usual))
     if HELD_OUT * first[0].train.bytes > most_held_out:
         held_out = most_held_out / first[0].train.bytes
         first = read(BYTES)
-    is_mixed = isinstance(first[1].model.counts, MixingCountsConfig)
-    if is_mixed and read_in(seconds, first[0]) < SLOWEST * first[0].train.bytes:
-        most = read_in(seconds * min(1.0, USUAL / unit_seconds_here(first[0])), first[0])
-        if most < first[0].train.bytes:
-            first = read(BYTES, counts_here(int(most)))
+    if is_mixed and (most := read_in(usual, first[0])) < first[0].train.bytes:
+        first = read(BYTES, counts_here(int(most)))
     if is_mixed or any(override_key(word).split(".")[0] == "tokenizer" for word in override_words(overrides)):
         task_of(first[1]).count_ahead(*first)  # while one core reads
         return [known(*first, BYTES)]

@@ -82,9 +82,10 @@ def judged_in(size: Size, steps: int, *, mixes: bool) -> int:
     return int(min(max(tokens, FEWEST_JUDGED), MOST_JUDGED))
 
 
-HELD_OUT, ENOUGH_HELD_OUT, HELD_OUT_A_SECOND, MOST_HELD_OUT = 0.05, 40_000, 10_000, 200_000
+HELD_OUT, ENOUGH_HELD_OUT, HELD_OUT_A_SECOND, MOST_HELD_OUT = 0.05, 30_000, 10_000, 200_000
 """The share of a text that is held out for the validation split, and for the test split; and bytes of each at most: so
-many, more for each second that there is to read, and never more than that, for judging takes its time from learning."""
+many, more for each second that a usual processor has to read, and never more than that, for judging takes its time from
+learning."""
 
 
 N_GRAMS: Mapping[str, Any] = {"kind": "kneser-ney", "recent": RECENT}

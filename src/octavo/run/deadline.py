@@ -70,7 +70,7 @@ LOOKS = 50
 """How often in a run the clock is looked at, about: after a share of its steps, or of its time if that comes first."""
 TOLERANCE = 0.01
 """Of all steps: a smaller difference changes nothing."""
-MOST_JUDGING = 0.6
+MOST_JUDGING = 0.5
 """Of the time that a session has, what is kept for judging at most: one slow look must not end a training."""
 IN_FLOAT32, APART, APART_HEARD = 2, 2, 0.6
 """How many times as long as on the way a token of the test split takes, which is judged in float32, and one by which
