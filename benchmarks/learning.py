@@ -48,7 +48,7 @@ from octavo.ngram.mixing_counts import MOST_HEARD, MixingCounts
 from octavo.training import optimizers
 from octavo.training.device import Bfloat16Products, fast_bfloat16
 
-TURNS, TURN = 6, 8
+TURNS, TURN = 15, 8
 """How often a change and the baseline take turns to be timed, and steps of a turn."""
 ALIKE = 0.03
 """Steps whose times differ by less, which is what two takings of one ratio differ by, take as long."""
@@ -636,13 +636,13 @@ def steps_ratio(change: Change, path: Path, size: family.Size) -> float:
         return 1.0
     both = [Training(each, path, size, steps=1000, seed=0) for each in (BASE, change)]
     ratios = []
-    for _ in range(TURNS + 1):
-        took = []
-        for training in both:
+    for number in range(TURNS + 1):
+        took = [0.0, 0.0]
+        for who in (0, 1) if number % 2 else (1, 0):
             began = time.process_time()
             for _ in range(TURN):
-                training.step()
-            took.append(time.process_time() - began)
+                both[who].step()
+            took[who] = time.process_time() - began
         ratios.append(took[1] / took[0])
     return statistics.median(ratios[1:])
 
