@@ -35,7 +35,7 @@ from octavo.errors import CorpusError, InputError, MissingExtra
 from octavo.evaluation.baselines import HIGHEST, LIMIT, unigram_loss
 from octavo.evaluation.reading_on import reading_on
 from octavo.model.base import build_model
-from octavo.ngram.codes import Codes
+from octavo.ngram.codes import MOST_SYMBOLS, Codes
 from octavo.ngram.gate import best_weights, one_thread
 from octavo.ngram.kneser_ney import KneserNey, best_order
 from octavo.ngram.mixing import READING, ContextMixing, context_mixing
@@ -293,12 +293,11 @@ def read_in(seconds: float, dataset: Dataset) -> float:
 def unit_seconds_here(dataset: Dataset) -> float:
     """Seconds that a context mixer takes here for each unit of a training split: it reads the beginning, by tables that
     are as large as all of it needs. As usual where that is too short to tell."""
-    tokens, vocabulary = (
-        np.asarray(dataset.train.tokens[:TOLD]).astype(np.int32),
-        dataset.tokenizer.vocab_size,
-    )
-    codes = Codes.of(np.bincount(tokens, minlength=vocabulary), dataset.tokenizer.spelt())
-    mixer = context_mixing(codes, capacity=len(dataset.train.tokens))
+    size, tokens = dataset.tokenizer.vocab_size, np.asarray(dataset.train.tokens[:TOLD]).astype(np.int32)
+    if size > MOST_SYMBOLS:  # which no mixer takes
+        return USUAL
+    codes = Codes.of(np.bincount(tokens, minlength=size), dataset.tokenizer.spelt())
+    mixer = context_mixing(codes, capacity=max(len(dataset.train.tokens), codes.taken_by(tokens)))
     if not isinstance(mixer, ContextMixing):
         return USUAL
     mixer.unit_seconds = USUAL

@@ -286,6 +286,8 @@ def test_on_a_processor_that_is_slower_it_reads_less(tmp_path: Path, monkeypatch
     assert facts.unit_seconds_here(whole.dataset) == facts.USUAL, "a short text does not tell"
     monkeypatch.setattr(mixing, "TELLING", 1000)
     assert facts.unit_seconds_here(whole.dataset) != facts.USUAL
+    pairs = facts.readings(text, ["tokenizer.kind=bpe", "tokenizer.size=300"], QUIET)[0].dataset
+    assert facts.unit_seconds_here(pairs) != facts.USUAL, "of two units each"
     seconds = 2 * READING * whole.dataset.train.bytes / facts.MOST_MIXING
     for slower in (0.5, 1, 2.5):
         monkeypatch.setattr(facts, "unit_seconds_here", lambda _, slower=slower: slower * facts.USUAL)
